@@ -84,8 +84,8 @@ bool Board::Handle(HttpRequest& request, const std::shared_ptr<HttpReply>& reply
     return true;
   }
   if (!Enqueue([this, request, reply] { Serve(request, reply); })) {
-    reply->Send(AnswerOf(
-        {.status = 503, .message = "too many requests wait", .code = "overloaded", .type = "server_error"}));
+    reply->Send(
+        AnswerOf({.status = 503, .message = "too many requests wait", .code = "overloaded", .type = "server_error"}));
   }
   return true;
 }
@@ -128,7 +128,8 @@ HttpAnswer Board::AnswerAtOnce(const HttpRequest& request, bool& later) {
     path == "/board/schema" || path == "/board/started" ? Want(request, "GET") : WantOwnPage(request);
   } else {
     Want(request, "GET");
-    if (path == "/board/events" && request.method != "GET") throw ApiError{.status = 405, .message = path + " takes GET"};
+    if (path == "/board/events" && request.method != "GET")
+      throw ApiError{.status = 405, .message = path + " takes GET"};
   }
   later = true;
   return {};

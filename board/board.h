@@ -1,5 +1,6 @@
-// Board: the page and what it asks for, behind any server: `trireme board` has nothing else, `trireme serve` has a model
-// with it. Runs are read on one thread of its own, which also looks for news; the server's thread never waits for a file.
+// Board: the page and what it asks for, behind any server: `trireme board` has nothing else, `trireme serve` has a
+// model with it. Runs are read on one thread of its own, which also looks for news; the server's thread never waits for
+// a file.
 #pragma once
 
 #include <condition_variable>

@@ -59,7 +59,8 @@ class NumberReader : public nlohmann::json_sax<nlohmann::json> {
   bool Take(double value) {
     if (depth_ == 1) numbers.emplace_back(first_, value);
     if (depth_ == 2 && !in_list_) numbers.emplace_back(first_ + "/" + second_, value);
-    if (depth_ == 2 && in_list_ && item_ < kMostItems) numbers.emplace_back(first_ + "/" + std::to_string(item_ + 1), value);
+    if (depth_ == 2 && in_list_ && item_ < kMostItems)
+      numbers.emplace_back(first_ + "/" + std::to_string(item_ + 1), value);
     return Skip();
   }
 

@@ -10,8 +10,8 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostFollowers = 64;
-constexpr size_t kMostFollowed = 32;   // runs: their positions fit into a header
-constexpr int64_t kMostRowsSent = 200; // more are faster to read as columns
+constexpr size_t kMostFollowed = 32;    // runs: their positions fit into a header
+constexpr int64_t kMostRowsSent = 200;  // more are faster to read as columns
 constexpr auto kSilence = std::chrono::seconds(15);
 
 // {"run", "after", "position", "names", "rows": [[…], …]}; absent numbers are null.
@@ -58,9 +58,8 @@ void LiveFeed::Follow(const RunFolders& runs, const std::string& at, std::shared
 
 // The fields of an event may come in any order, so that what follows the data's line names and numbers it.
 void LiveFeed::Send(Follower& follower, const std::string& name, const std::string& data) {
-  const std::string id = Join(follower.positions, ",", [](const auto& entry) {
-    return entry.first + "@" + ToText(entry.second);
-  });
+  const std::string id =
+      Join(follower.positions, ",", [](const auto& entry) { return entry.first + "@" + ToText(entry.second); });
   follower.reply->Event(data + "\nevent: " + name + "\nid: " + id);
   follower.spoken = Clock::now();
 }

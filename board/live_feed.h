@@ -1,6 +1,6 @@
-// LiveFeed: pages that follow logs, by server-sent events: `step` with new rows, `reset` where a log was cut or the page is
-// far behind, `runs` where runs came, went or changed their state. Each event's id says how far every log was read, so that
-// a page that reconnects (Last-Event-ID), even to a new process, misses nothing and sees nothing twice.
+// LiveFeed: pages that follow logs, by server-sent events: `step` with new rows, `reset` where a log was cut or the
+// page is far behind, `runs` where runs came, went or changed their state. Each event's id says how far every log was
+// read, so that a page that reconnects (Last-Event-ID), even to a new process, misses nothing and sees nothing twice.
 #pragma once
 
 #include <chrono>

@@ -14,10 +14,11 @@ namespace trireme {
 
 class LogLines {
  public:
-  LogLines(std::filesystem::path directory, std::string name) : directory_(std::move(directory)), name_(std::move(name)) {}
+  LogLines(std::filesystem::path directory, std::string name)
+      : directory_(std::move(directory)), name_(std::move(name)) {}
 
-  // Gives each new line, without its newline, and the offset it begins at; reads about most_bytes at once. Returns false,
-  // giving nothing, where all lines so far no longer count.
+  // Gives each new line, without its newline, and the offset it begins at; reads about most_bytes at once. Returns
+  // false, giving nothing, where all lines so far no longer count.
   bool Poll(int64_t most_bytes, const std::function<void(std::string_view line, int64_t offset)>& take);
   // Whether the last call reached the end of the file.
   bool caught_up() const { return caught_up_; }

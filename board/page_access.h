@@ -1,6 +1,6 @@
-// PageAccess: how a browser, which cannot set headers everywhere, presents an API key: a login turns it into a cookie that
-// scripts cannot read and other sites cannot send. The key itself is in no cookie and in no address.
-// On the server's thread only.
+// PageAccess: how a browser, which cannot set headers everywhere, presents an API key: a login turns it into a cookie
+// that scripts cannot read and other sites cannot send. The key itself is in no cookie and in no address. On the
+// server's thread only.
 #pragma once
 
 #include <deque>

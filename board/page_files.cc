@@ -10,7 +10,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kPagePolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri "
+    "'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 std::string TypeOf(std::string_view name) {
@@ -34,8 +35,7 @@ std::map<std::string, std::string> TagsOfFiles() {
 
 const EmbeddedFile* FindPageFile(const std::string& path) {
   const std::string prefix = "/page/";
-  const std::string name =
-      path == "/" ? "index.html" : path.starts_with(prefix) ? path.substr(prefix.size()) : "";
+  const std::string name = path == "/" ? "index.html" : path.starts_with(prefix) ? path.substr(prefix.size()) : "";
   for (size_t i = 0; i < kPageFileCount; ++i) {
     if (name == kPageFiles[i].name) return &kPageFiles[i];
   }

@@ -1,5 +1,5 @@
-// The page: static files that are part of the program, served with an ETag and a policy that lets a browser load nothing
-// from anywhere else. Knows no run and no model.
+// The page: static files that are part of the program, served with an ETag and a policy that lets a browser load
+// nothing from anywhere else. Knows no run and no model.
 #pragma once
 
 #include <cstddef>

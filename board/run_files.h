@@ -1,5 +1,5 @@
-// RunFiles: the files of one run's output directory that the board reads, by their own names only. A name never leaves the
-// directory and no link is followed, so that whoever can reach the board reads nothing else.
+// RunFiles: the files of one run's output directory that the board reads, by their own names only. A name never leaves
+// the directory and no link is followed, so that whoever can reach the board reads nothing else.
 #pragma once
 
 #include <cstdint>

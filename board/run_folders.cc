@@ -74,14 +74,13 @@ bool RunFolders::Scan() {
   const auto is = [](const fs::path& directory) {
     return [&directory](const auto& run) { return run->directory == directory; };
   };
-  const size_t removed = std::erase_if(runs_, [&](const auto& run) {
-    return std::find(found.begin(), found.end(), run->directory) == found.end();
-  });
+  const size_t removed = std::erase_if(
+      runs_, [&](const auto& run) { return std::find(found.begin(), found.end(), run->directory) == found.end(); });
   bool added = false;
   for (const fs::path& directory : found) {
     if (std::any_of(runs_.begin(), runs_.end(), is(directory))) continue;
-    runs_.push_back(std::make_shared<BoardRun>(
-        BoardRun{.id = NewId(directory), .directory = directory, .log = RunLog(directory), .state = StateOf(directory)}));
+    runs_.push_back(std::make_shared<BoardRun>(BoardRun{
+        .id = NewId(directory), .directory = directory, .log = RunLog(directory), .state = StateOf(directory)}));
     added = true;
   }
   return added || removed > 0;

@@ -1,5 +1,5 @@
-// RunFolders: which runs there are: each given directory that is a run's output, and the runs directly inside each other
-// one, which come and go. A run is addressed by an id made here, never by a path of the client's.
+// RunFolders: which runs there are: each given directory that is a run's output, and the runs directly inside each
+// other one, which come and go. A run is addressed by an id made here, never by a path of the client's.
 #pragma once
 
 #include <filesystem>

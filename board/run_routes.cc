@@ -23,7 +23,8 @@ int HexValue(char digit) {
 std::string Decoded(const std::string& text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool escaped = text[i] == '%' && i + 2 < text.size() && HexValue(text[i + 1]) >= 0 && HexValue(text[i + 2]) >= 0;
+    const bool escaped =
+        text[i] == '%' && i + 2 < text.size() && HexValue(text[i + 1]) >= 0 && HexValue(text[i + 2]) >= 0;
     decoded += escaped ? static_cast<char>(HexValue(text[i + 1]) * 16 + HexValue(text[i + 2])) : text[i];
     if (escaped) i += 2;
   }
@@ -76,11 +77,14 @@ void AppendLittleEndian(double value, std::string& bytes) {
 // them as they are, where a hundred thousand steps as text would take it seconds.
 HttpAnswer ColumnsAnswer(const BoardRun& run) {
   if (!run.log.caught_up()) {
-    throw ApiError{.status = 503, .message = "the log is still being read", .code = kStillReading, .type = "server_error"};
+    throw ApiError{
+        .status = 503, .message = "the log is still being read", .code = kStillReading, .type = "server_error"};
   }
   const Columns& columns = run.log.columns();
-  std::string body = JsonLine(
-      {{"run", run.id}, {"rows", columns.rows()}, {"position", ToText(run.log.position())}, {"names", columns.names()}});
+  std::string body = JsonLine({{"run", run.id},
+                               {"rows", columns.rows()},
+                               {"position", ToText(run.log.position())},
+                               {"names", columns.names()}});
   body.append(7 - body.size() % 8, ' ');
   body += '\n';
   const size_t count = columns.names().size();
@@ -112,13 +116,15 @@ HttpAnswer TraceAnswer(const BoardRun& run) {
   const OpenedFile file = OpenRunFile(run.directory, "trace.json");
   if (!file.is_open()) throw NotThere("trace.json; start it with run.trace: N to get one");
   if (file.bytes() > kMostTraceBytes) {
-    throw ApiError{.status = 413, .message = Concat("trace.json has ", file.bytes() >> 20, " MiB, more than the ",
-                                                    kMostTraceBytes >> 20, " that the page draws; open it in Perfetto")};
+    throw ApiError{.status = 413,
+                   .message = Concat("trace.json has ", file.bytes() >> 20, " MiB, more than the ",
+                                     kMostTraceBytes >> 20, " that the page draws; open it in Perfetto")};
   }
   return {.body = file.Read(0, kMostTraceBytes)};
 }
 
-// {"lines": […], "before": OFFSET}: the newest, or those before an offset that an earlier answer gave; null: that is all.
+// {"lines": […], "before": OFFSET}: the newest, or those before an offset that an earlier answer gave; null: that is
+// all.
 HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
   const OpenedFile file = OpenRunFile(run.directory, "rollouts.jsonl");
   if (!file.is_open()) throw NotThere("rollouts.jsonl");

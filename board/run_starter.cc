@@ -112,8 +112,7 @@ void WriteAll(const OpenedFile& file, const std::string& text) {
     const ssize_t count = write(file.fd(), text.data() + written, text.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      throw ApiError{
-          .status = 500, .message = Concat("cannot write: ", std::strerror(errno)), .type = "server_error"};
+      throw ApiError{.status = 500, .message = Concat("cannot write: ", std::strerror(errno)), .type = "server_error"};
     }
     written += static_cast<size_t>(count);
   }
@@ -221,7 +220,10 @@ RunStarter::Plan RunStarter::PlanOf(const Json& form) const {
 
 Json RunStarter::Preview(const Json& form) const {
   const Plan plan = PlanOf(form);
-  return {{"yaml", plan.yaml}, {"file", plan.yaml_file.string()}, {"command", plan.command}, {"problems", plan.problems},
+  return {{"yaml", plan.yaml},
+          {"file", plan.yaml_file.string()},
+          {"command", plan.command},
+          {"problems", plan.problems},
           {"folders", FolderNames()}};
 }
 
@@ -242,7 +244,9 @@ Json RunStarter::Describe(const Process& process) const {
   const bool failed = process.ended && process.status != 0;
   return {{"name", process.plan.output.filename().string()},
           {"command", process.plan.command},
-          {"state", !process.ended ? "running" : failed ? "failed" : "done"},
+          {"state", !process.ended ? "running"
+                    : failed       ? "failed"
+                                   : "done"},
           {"status", process.ended ? Json(process.status) : Json(nullptr)},
           {"text", text}};
 }

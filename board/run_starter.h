@@ -1,6 +1,6 @@
 // RunStarter: starts runs that a form describes. Everything it writes is new (NAME.yaml and NAME.txt beside the run's
-// directory NAME, all of which must not exist), below the directories that the board was given. A run is a process of its
-// own, and goes on when the board ends.
+// directory NAME, all of which must not exist), below the directories that the board was given. A run is a process of
+// its own, and goes on when the board ends.
 #pragma once
 
 #include <sys/types.h>

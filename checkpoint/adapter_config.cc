@@ -51,8 +51,7 @@ std::string NameInTransformers(std::string name) {
   return place == std::string::npos ? name : name.replace(place, other.size(), ".mlp.");
 }
 
-AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
-    : config_(ParseJson(text, where)) {
+AdapterConfig::AdapterConfig(const std::string& text, const std::string& where) : config_(ParseJson(text, where)) {
   Check(where);
   ranks_ = Patterns("rank_pattern", where);
   alphas_ = Patterns("alpha_pattern", where);
@@ -61,30 +60,27 @@ AdapterConfig::AdapterConfig(const std::string& text, const std::string& where)
 void AdapterConfig::Check(const std::string& where) const {
   if (!config_.is_object()) throw InputError(where, ": is not a JSON object");
   if (!config_.contains("peft_type") || config_["peft_type"] != "LORA") {
-    throw InputError(where, ": peft_type is ",
-                     config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
+    throw InputError(where, ": peft_type is ", config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
                      "; only LORA adapters are supported");
   }
   for (const char* key : {"lora_bias", "fan_in_fan_out", "use_qalora"}) {
     if (Is(key)) throw InputError(where, ": ", key, " is true, which is not supported");
   }
   if (config_.contains("bias") && config_["bias"] != "none") {
-    throw InputError(where, ": bias is ", config_["bias"].dump(),
-                     ", which is not supported; wanted \"none\"");
+    throw InputError(where, ": bias is ", config_["bias"].dump(), ", which is not supported; wanted \"none\"");
   }
   for (const char* key : {"lora_alpha", "r"}) {
-    if (!config_.contains(key) || !config_[key].is_number())
-      throw InputError(where, ": ", key, " is missing");
+    if (!config_.contains(key) || !config_[key].is_number()) throw InputError(where, ": ", key, " is missing");
     CheckSize(config_[key], where, key);
   }
 }
 
 std::string AdapterConfig::init() const {
-  const std::string word =
-      config_.contains("init_lora_weights") && config_["init_lora_weights"].is_string()
-          ? config_["init_lora_weights"].get<std::string>()
-          : "";
-  const bool changes = word.starts_with("pissa") || word == "olora" || word == "corda" || word == "loftq" || word == "lora_ga";
+  const std::string word = config_.contains("init_lora_weights") && config_["init_lora_weights"].is_string()
+                               ? config_["init_lora_weights"].get<std::string>()
+                               : "";
+  const bool changes =
+      word.starts_with("pissa") || word == "olora" || word == "corda" || word == "loftq" || word == "lora_ga";
   return changes ? word : "";
 }
 
@@ -107,8 +103,7 @@ std::vector<AdapterConfig::Pattern> AdapterConfig::Patterns(const char* key, con
   return patterns;
 }
 
-double AdapterConfig::Of(const std::vector<Pattern>& patterns, const char* otherwise,
-                         const std::string& module) const {
+double AdapterConfig::Of(const std::vector<Pattern>& patterns, const char* otherwise, const std::string& module) const {
   for (const Pattern& pattern : patterns) {
     if (Matches(module, *pattern.names)) return pattern.value;
   }
@@ -133,25 +128,24 @@ std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base) 
     if (module.rank != common.rank) rank_pattern[name] = module.rank;
     if (module.alpha != common.alpha) alpha_pattern[name] = module.alpha;
   }
-  Json config = {
-      {"peft_type", "LORA"},
-      {"task_type", plan.saved.contains("score") ? "SEQ_CLS" : "CAUSAL_LM"},
-      {"base_model_name_or_path", base},
-      {"r", common.rank},
-      {"lora_alpha", common.alpha},
-      // PEFT has no dropout before the experts' matrices and refuses to load an adapter that sets it.
-      {"lora_dropout", experts ? 0.0 : plan.dropout},
-      {"use_rslora", plan.rslora},
-      {"target_modules", plan.targets},
-      {"rank_pattern", rank_pattern},
-      {"alpha_pattern", alpha_pattern},
-      {"modules_to_save", plan.saved.empty() ? Json() : Json(plan.saved)},
-      {"ensure_weight_tying", plan.tied},
-      {"bias", "none"},
-      {"fan_in_fan_out", false},
-      {"inference_mode", true},
-      {"init_lora_weights", plan.init.empty() ? Json(true) : Json(plan.init)},
-      {"use_dora", plan.dora}};
+  Json config = {{"peft_type", "LORA"},
+                 {"task_type", plan.saved.contains("score") ? "SEQ_CLS" : "CAUSAL_LM"},
+                 {"base_model_name_or_path", base},
+                 {"r", common.rank},
+                 {"lora_alpha", common.alpha},
+                 // PEFT has no dropout before the experts' matrices and refuses to load an adapter that sets it.
+                 {"lora_dropout", experts ? 0.0 : plan.dropout},
+                 {"use_rslora", plan.rslora},
+                 {"target_modules", plan.targets},
+                 {"rank_pattern", rank_pattern},
+                 {"alpha_pattern", alpha_pattern},
+                 {"modules_to_save", plan.saved.empty() ? Json() : Json(plan.saved)},
+                 {"ensure_weight_tying", plan.tied},
+                 {"bias", "none"},
+                 {"fan_in_fan_out", false},
+                 {"inference_mode", true},
+                 {"init_lora_weights", plan.init.empty() ? Json(true) : Json(plan.init)},
+                 {"use_dora", plan.dora}};
   return config.dump(2) + "\n";
 }
 

@@ -37,7 +37,8 @@ std::optional<PairNames> PairOf(const std::string& name) {
     std::string module = name.ends_with(a) ? Before(name, a) : Before(name, b);
     if (module.empty() && !embedding) module = Before(name, kMagnitude);
     if (module.empty()) continue;
-    return PairNames{module, module + std::string(a), module + std::string(b), embedding, module + std::string(kMagnitude)};
+    return PairNames{module, module + std::string(a), module + std::string(b), embedding,
+                     module + std::string(kMagnitude)};
   }
   return std::nullopt;
 }
@@ -57,9 +58,10 @@ AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const
   const std::string config = (directory / kAdapterConfigFile).string();
   config_ = std::make_unique<AdapterConfig>(ReadTextFile(config), config);
   if (!config_->init().empty()) {
-    throw InputError(config, ": init_lora_weights is \"", config_->init(),
-                     "\": the adapter belongs beside weights that have lost what its pairs started from; save it as plain "
-                     "LoRA (PEFT's path_initial_model_for_weight_conversion)");
+    throw InputError(
+        config, ": init_lora_weights is \"", config_->init(),
+        "\": the adapter belongs beside weights that have lost what its pairs started from; save it as plain "
+        "LoRA (PEFT's path_initial_model_for_weight_conversion)");
   }
   file_ = std::make_unique<SafetensorsFile>(directory / kAdapterWeightsFile);
   ReadFile();
@@ -135,11 +137,11 @@ void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
   // An adapted embedding includes its base weight as PEFT wraps it.
   constexpr std::string_view kWrapped = ".base_layer.weight";
   const std::string wrapped = Before(name, kWrapped);
-  const bool unknown =
-      name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
+  const bool unknown = name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
   if (!PairOf(name) && unknown) {
-    throw InputError(file_->path().string(), ": '", name,
-                     "' is not supported; only lora_A, lora_B and lora_magnitude_vector of linear and embedding weights are");
+    throw InputError(
+        file_->path().string(), ": '", name,
+        "' is not supported; only lora_A, lora_B and lora_magnitude_vector of linear and embedding weights are");
   }
   if (config_->ties() && name == kTiedHead) return;  // a copy of the embedding
   views_[wrapped.empty() ? name : wrapped + ".weight"] = view;
@@ -149,8 +151,7 @@ void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused)
   for (const auto& [inner, a] : fused.a) {
     const auto b = fused.b.find(inner);
     if (b == fused.b.end() || a.shape.size() != 2 || b->second.shape.size() != 2) {
-      throw InputError(file_->path().string(), ": '", stem,
-                       "': A or B of its experts is missing or not a matrix");
+      throw InputError(file_->path().string(), ": '", stem, "': A or B of its experts is missing or not a matrix");
     }
     // gate_up reads the hidden size and down produces it: the output size of one is the input size of the
     // other.
@@ -170,19 +171,17 @@ struct AdapterDirectory::Part {
 
 // A is [experts, rank, in] and B [out, rank, experts], each with two dims flattened into one. Gate and up
 // read all ranks, or half of them each if the file's metadata says so.
-void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b,
-                                 bool gate_up) {
+void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up) {
   const std::string module = stem + (gate_up ? ".gate_up_proj" : ".down_proj");
   const auto rank = static_cast<int64_t>(config_->RankOf(module));
   const auto said = file_->metadata().find(kGateUpKey);
   const bool blocks = gate_up && said != file_->metadata().end() && said->second == kGateUpBlocks;
   if (rank < 1 || a.shape[0] % rank != 0 || b.shape[1] != a.shape[0] || (gate_up && b.shape[0] % 2 != 0) ||
       (blocks && rank % 2 != 0)) {
-    throw InputError(file_->path().string(), ": '", module, "': A ", ShapeText(a.shape), " and B ",
-                     ShapeText(b.shape), " do not hold experts of rank ", rank);
+    throw InputError(file_->path().string(), ": '", module, "': A ", ShapeText(a.shape), " and B ", ShapeText(b.shape),
+                     " do not hold experts of rank ", rank);
   }
-  const std::vector<std::string> words =
-      gate_up ? std::vector{experts_.gate, experts_.up} : std::vector{experts_.down};
+  const std::vector<std::string> words = gate_up ? std::vector{experts_.gate, experts_.up} : std::vector{experts_.down};
   const auto count = static_cast<int64_t>(words.size());
   Part part{.experts = a.shape[0] / rank, .ranks = rank, .rank = blocks ? rank / 2 : rank};
   part.rows = b.shape[0] / count;
@@ -217,8 +216,7 @@ void AdapterDirectory::DropEmptyBlock(const std::string& stem, const std::string
 }
 
 // B's columns of one expert are `experts` apart.
-void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, const TensorView& b,
-                                const Part& part) {
+void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, const TensorView& b, const Part& part) {
   const int64_t in = a.shape[1], first = part.expert * part.ranks + part.first_rank;
   const auto row_bytes = static_cast<size_t>(in * ByteSize(a.dtype));
   views_[name + std::string(kFirst)] = {
@@ -227,8 +225,7 @@ void AdapterDirectory::TakePart(const std::string& name, const TensorView& a, co
       a.bytes.subspan(static_cast<size_t>(first) * row_bytes, static_cast<size_t>(part.rank) * row_bytes)};
   memory_.emplace_back(static_cast<size_t>(part.rows * part.rank * ByteSize(b.dtype)));
   const int64_t place = part.first_row * b.shape[1] + part.first_rank * part.experts + part.expert;
-  CopyBox({part.rows, part.rank},
-          {b.dtype, Advance(b.bytes.data(), b.dtype, place), {b.shape[1], part.experts}},
+  CopyBox({part.rows, part.rank}, {b.dtype, Advance(b.bytes.data(), b.dtype, place), {b.shape[1], part.experts}},
           {b.dtype, memory_.back().data(), {part.rank, 1}});
   views_[name + std::string(kSecond)] = {b.dtype, {part.rows, part.rank}, memory_.back()};
 }
@@ -253,11 +250,9 @@ AdapterPlan AdapterDirectory::Plan() const {
                        ", but use_dora of its config is ", plan.dora ? "true" : "false");
     }
     const auto alpha = alphas_.find(pair->module);
-    plan.modules[pair->module] = {
-        .rank = Describe(pair->a).shape.at(0),
-        .alpha = alpha == alphas_.end() ? config_->AlphaOf(pair->module) : alpha->second};
-    if (plan.modules[pair->module].rank < 1)
-      throw InputError(FileOf(name).string(), ": '", name, "' has rank 0");
+    plan.modules[pair->module] = {.rank = Describe(pair->a).shape.at(0),
+                                  .alpha = alpha == alphas_.end() ? config_->AlphaOf(pair->module) : alpha->second};
+    if (plan.modules[pair->module].rank < 1) throw InputError(FileOf(name).string(), ": '", name, "' has rank 0");
   }
   return plan;
 }

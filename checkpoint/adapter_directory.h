@@ -28,8 +28,8 @@ struct ExpertNames {
 // as two pairs again.
 inline constexpr char kGateUpKey[] = "experts.gate_up", kGateUpBlocks[] = "blocks";
 
-// Before the name of a pair's tensor in a checkpoint: what it was when training started, where that was taken away from the
-// weights beside it.
+// Before the name of a pair's tensor in a checkpoint: what it was when training started, where that was taken away from
+// the weights beside it.
 inline constexpr char kInitialState[] = "initial";
 
 // The tensors of a low-rank pair.
@@ -59,9 +59,7 @@ class AdapterDirectory : public TensorSource {
 
   // Without those of a value head, which is no part of an adapter.
   std::vector<std::string> Names() const;
-  bool Has(const std::string& name) const override {
-    return views_.contains(name) || (files_ && files_->Has(name));
-  }
+  bool Has(const std::string& name) const override { return views_.contains(name) || (files_ && files_->Has(name)); }
   const TensorView& Find(const std::string& name) const override;
   TensorView Describe(const std::string& name) const override;
   std::filesystem::path FileOf(const std::string& name) const override;

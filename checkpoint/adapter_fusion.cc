@@ -166,8 +166,7 @@ void NameExperts(const std::vector<FusedPair>& pairs, std::set<std::string>& par
   }
 }
 
-std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan,
-                        const std::vector<FusedPair>& pairs) {
+std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan, const std::vector<FusedPair>& pairs) {
   Json config = one_by_one;
   Patterns patterns(config);
   std::set<std::string> modules, parameters;

@@ -32,7 +32,8 @@ class Tensors {
       throw InputError("tensor '", kAdapterPrefix, name, "': ", lost, " of ", count, " elements are not finite in ",
                        trireme::Name(wanted), "; choose another --dtype, such as bf16");
     }
-    tensors_.push_back({kAdapterPrefix + (options_.names_in_memory ? NameInMemory(name) : name), wanted, shape, memory.data()});
+    tensors_.push_back(
+        {kAdapterPrefix + (options_.names_in_memory ? NameInMemory(name) : name), wanted, shape, memory.data()});
   }
   std::vector<TensorToWrite> Take() { return std::move(tensors_); }
 
@@ -42,9 +43,7 @@ class Tensors {
   std::vector<TensorToWrite> tensors_;
 };
 
-bool IsExperts(const std::string& name) {
-  return PairOf(name) && name.find(".experts.") != std::string::npos;
-}
+bool IsExperts(const std::string& name) { return PairOf(name) && name.find(".experts.") != std::string::npos; }
 
 // The dtype of the experts' tensors.
 DType TypeOfExperts(const AdapterDirectory& adapter) {
@@ -70,8 +69,7 @@ void WriteAdapter(const AdapterDirectory& adapter, const std::filesystem::path& 
   for (const std::string& name : adapter.Names()) {
     if (fuse && IsExperts(name)) continue;
     const TensorView& view = adapter.Find(name);
-    tensors.Add(fuse ? NameInTransformers(name) : name, view.dtype, view.shape, view.bytes.data(),
-                view.dtype);
+    tensors.Add(fuse ? NameInTransformers(name) : name, view.dtype, view.shape, view.bytes.data(), view.dtype);
     if (adapter.config().ties() && name == kTiedEmbedding) {
       tensors.Add(kTiedHead, view.dtype, view.shape, view.bytes.data(), view.dtype);
     }

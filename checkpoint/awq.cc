@@ -1,5 +1,5 @@
-// AWQ in its version gemm: LAYER.qweight [in, out / 8] and .qzeros [groups, out / 8] of 4 bits, whose order within a word
-// is 0, 2, 4, 6, 1, 3, 5, 7, and .scales [groups, out]. Groups are of equally many inputs, in order.
+// AWQ in its version gemm: LAYER.qweight [in, out / 8] and .qzeros [groups, out / 8] of 4 bits, whose order within a
+// word is 0, 2, 4, 6, 1, 3, 5, 7, and .scales [groups, out]. Groups are of equally many inputs, in order.
 #include <array>
 
 #include "checkpoint/packed_format.h"
@@ -21,7 +21,8 @@ struct AwqWeight : Dequantise {
         words(parts[kAwqWeight].shape[1]),
         group_size(parts[kAwqWeight].shape[0] / parts[kAwqScales].shape[0]) {}
   int At(const uint32_t* rows, int64_t row, int64_t output) const {
-    return Unpacked(rows + row * words + output / kInWord, kPlaceInWord[static_cast<size_t>(output % kInWord)], kAwqBits);
+    return Unpacked(rows + row * words + output / kInWord, kPlaceInWord[static_cast<size_t>(output % kInWord)],
+                    kAwqBits);
   }
   int Element(int64_t output, int64_t input) const override { return At(weights, input, output); }
   int Zero(int64_t output, int64_t group) const override { return At(zeros, group, output); }

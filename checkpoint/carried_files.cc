@@ -18,8 +18,7 @@ namespace trireme {
 namespace {
 
 constexpr char kConfig[] = "config.json";
-constexpr std::array<std::string_view, 6> kEndings = {".json",  ".txt",      ".model",
-                                                      ".jinja", ".tiktoken", ".py"};
+constexpr std::array<std::string_view, 6> kEndings = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".py"};
 
 bool IsCarried(const std::filesystem::path& file) {
   const std::string name = file.filename().string();

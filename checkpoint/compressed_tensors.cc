@@ -55,15 +55,16 @@ void CheckOptional(const PackedFormat::Parts& parts, const Shape& shape, int bit
     CheckPart(parts[kZeroPoint], DType::kInt32, 2, where, "weight_zero_point");
     const Shape wanted = {WordsOf(shape[0], bits), groups};
     if (parts[kZeroPoint].shape != wanted)
-      throw InputError(where, ": its weight_zero_point is ", ShapeText(parts[kZeroPoint].shape), "; wanted ", ShapeText(wanted));
+      throw InputError(where, ": its weight_zero_point is ", ShapeText(parts[kZeroPoint].shape), "; wanted ",
+                       ShapeText(wanted));
   }
   if (!parts.Has(kOrder)) return;
   CheckPart(parts[kOrder], DType::kInt32, 1, where, "weight_g_idx");
   const auto* order = reinterpret_cast<const int32_t*>(parts[kOrder].bytes.data());
   for (int64_t input = 0; input < parts[kOrder].shape[0]; ++input) {
     if (parts[kOrder].shape[0] == shape[1] && order[input] >= 0 && order[input] < groups) continue;
-    throw InputError(where, ": its weight_g_idx of ", parts[kOrder].shape[0], " has ", order[input], " for input ", input,
-                     "; it has ", shape[1], " inputs and ", groups, " groups of scales");
+    throw InputError(where, ": its weight_g_idx of ", parts[kOrder].shape[0], " has ", order[input], " for input ",
+                     input, "; it has ", shape[1], " inputs and ", groups, " groups of scales");
   }
 }
 

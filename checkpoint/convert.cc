@@ -72,7 +72,8 @@ void AppendPacked(const std::string& name, DType dtype, const PackOptions& pack,
 void RefuseChangedFp8(const HfDirectory& source, const std::string& name, DType dtype, const ConvertOptions& options) {
   const bool changed = dtype == DType::kFp8E4M3 && options.change != nullptr && options.change->Changes(name);
   if (!changed || options.pack != nullptr) return;
-  throw InputError(source.FileOf(name).string(), ": tensor '", name, "' is in fp8, into which no adapter can be merged as it is; ",
+  throw InputError(source.FileOf(name).string(), ": tensor '", name,
+                   "' is in fp8, into which no adapter can be merged as it is; ",
                    "set --quantise fp8 to pack it again");
 }
 
@@ -155,8 +156,8 @@ class Prepared {
     } else {
       Convert(view.dtype, view.bytes.data(), tensor.dtype, memory_.data(), count);
     }
-    const int64_t lost = CountNotFinite(tensor.dtype, memory_.data(), count) -
-                         CountNotFinite(view.dtype, view.bytes.data(), count);
+    const int64_t lost =
+        CountNotFinite(tensor.dtype, memory_.data(), count) - CountNotFinite(view.dtype, view.bytes.data(), count);
     if (lost > 0 && !refusal_) {
       refusal_ = Concat(source.FileOf(tensor.name).string(), ": tensor '", tensor.name, "': ", lost, " of ", count,
                         " elements are not finite in ", Name(tensor.dtype),
@@ -179,7 +180,8 @@ class Prepared {
     const bool finite = CountNotFinite(DType::kFp32, values.data(), values.size()) == 0;
     memory_.assign(tensor.bytes(), std::byte{0});
     try {
-      if (!finite) throw InputError("tensor '", tensor.matrix, "' has elements that are not finite and cannot be packed");
+      if (!finite)
+        throw InputError("tensor '", tensor.matrix, "' has elements that are not finite and cannot be packed");
       memory_ = options_.pack->writer->BytesOf(tensor.name, {tensor.matrix, dtype, slice.shape}, values);
     } catch (const Error& error) {
       if (!refusal_) refusal_ = Concat(source.FileOf(slice.source).string(), ": ", error.what());
@@ -278,8 +280,8 @@ std::vector<PlannedTensor> TakeValueHead(std::vector<PlannedTensor>& tensors) {
 }
 
 // Small: rank 0 writes it alone.
-void WriteValueHead(const HfDirectory& source, const std::vector<PlannedTensor>& head, const std::filesystem::path& part,
-                    Prepared& prepared) {
+void WriteValueHead(const HfDirectory& source, const std::vector<PlannedTensor>& head,
+                    const std::filesystem::path& part, Prepared& prepared) {
   if (head.empty()) return;
   PlannedShard shard = PlanShards(head, std::numeric_limits<int64_t>::max()).front();
   shard.file = kValueHeadFile;
@@ -287,8 +289,7 @@ void WriteValueHead(const HfDirectory& source, const std::vector<PlannedTensor>&
 }
 
 // Only rank 0; the others wait.
-void Prepare(const std::filesystem::path& target, const ConvertOptions& options,
-             const ProcessGroup& process_group) {
+void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const ProcessGroup& process_group) {
   if (process_group.rank == 0) BeginAside(target, options.replace);
   process_group.barrier();
 }
@@ -313,8 +314,7 @@ void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::
 
 bool HasExperts(const std::string& model_config, const std::string& where) {
   const Json config = ParseJson(model_config, where);
-  return config.contains("num_experts") || config.contains("num_local_experts") ||
-         config.contains("n_routed_experts");
+  return config.contains("num_experts") || config.contains("num_local_experts") || config.contains("n_routed_experts");
 }
 
 // As its tensors are written: decoded.
@@ -324,8 +324,8 @@ std::string ConfigOf(const HfDirectory& source) {
 }
 
 // An adapter is small: rank 0 writes it alone, from memory.
-void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target,
-                   const ConvertOptions& options, const ProcessGroup& process_group) {
+void ExportAdapter(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
+                   const ProcessGroup& process_group) {
   Prepare(target, options, process_group);
   if (process_group.rank == 0) {
     const std::string& model = source.store()->manifest().model_config();
@@ -350,8 +350,8 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
 
 }  // namespace
 
-void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
-                       const ConvertOptions& options, const ProcessGroup& process_group) {
+void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
+                       const ProcessGroup& process_group) {
   if (HoldsAdapter(source)) return ExportAdapter(source, target, options, process_group);
   std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::vector<PlannedTensor> value_head = TakeValueHead(tensors);
@@ -370,8 +370,9 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
       config = config ? WithoutQuantisation(*config, target.string()) : ConfigOf(source);
     }
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
-    CarryFiles(source.path(), part,
-               {.dtype = CommonType(tensors), .config = config, .value_head = options.value_head && value_head.empty()});
+    CarryFiles(
+        source.path(), part,
+        {.dtype = CommonType(tensors), .config = config, .value_head = options.value_head && value_head.empty()});
     Publish(target);
   }
   process_group.barrier();
@@ -381,8 +382,8 @@ bool HoldsAdapter(const HfDirectory& source) {
   return source.store() != nullptr && !source.store()->manifest().adapter_config().empty();
 }
 
-void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
-                      const ConvertOptions& options, const ProcessGroup& process_group) {
+void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
+                      const ProcessGroup& process_group) {
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::string config = ConfigOf(source);
   const Json parsed = ParseJson(config, (source.path() / "config.json").string());

@@ -35,10 +35,10 @@ struct ConvertOptions {
   const PackOptions* pack = nullptr;    // of a Hugging Face directory: matrices that are written packed
   std::set<std::string> left_out{};     // tensors of the source that are not written
   std::optional<std::string> config{};  // the text of the Hugging Face directory's config.json; nullopt: the source's
-  bool replace = false;            // an existing target
-  bool experts_apart = false;      // for an adapter: one tensor per expert
-  bool value_head = true;          // a value head is written beside the model or adapter, if the source has one
-  std::string writer = "trireme";  // the program, for a checkpoint's manifest
+  bool replace = false;                 // an existing target
+  bool experts_apart = false;           // for an adapter: one tensor per expert
+  bool value_head = true;               // a value head is written beside the model or adapter, if the source has one
+  std::string writer = "trireme";       // the program, for a checkpoint's manifest
 };
 
 // Whether it is a checkpoint of a LoRA run, whose weights are an adapter.
@@ -46,9 +46,9 @@ bool HoldsAdapter(const HfDirectory& source);
 
 // An adapter's checkpoint becomes a PEFT adapter directory. Both write to a temporary directory and rename it
 // when it is complete; an existing target is refused. Collective.
-void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target,
-                       const ConvertOptions& options, const ProcessGroup& process_group);
-void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target,
-                      const ConvertOptions& options, const ProcessGroup& process_group);
+void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
+                       const ProcessGroup& process_group);
+void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
+                      const ProcessGroup& process_group);
 
 }  // namespace trireme

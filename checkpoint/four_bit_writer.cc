@@ -10,8 +10,10 @@
 namespace trireme {
 namespace {
 
-constexpr char kStateScales[] = ".absmax", kStateMap[] = ".quant_map", kStateNestedScales[] = ".nested_absmax", kStateNestedMap[] = ".nested_quant_map";
-constexpr int64_t kStateBytes = 320;  // of the JSON, with spaces at its end: its size is planned before its numbers are known
+constexpr char kStateScales[] = ".absmax", kStateMap[] = ".quant_map", kStateNestedScales[] = ".nested_absmax",
+               kStateNestedMap[] = ".nested_quant_map";
+constexpr int64_t kStateBytes =
+    320;  // of the JSON, with spaces at its end: its size is planned before its numbers are known
 
 const char* StateTypeName(DType dtype) {
   return dtype == DType::kFp32 ? "float32" : dtype == DType::kFp16 ? "float16" : "bfloat16";
@@ -22,7 +24,9 @@ std::vector<std::byte> StateBytes(const void* data, size_t size) {
   return {first, first + size};
 }
 
-std::vector<std::byte> StateBytes(std::span<const float> values) { return StateBytes(values.data(), values.size_bytes()); }
+std::vector<std::byte> StateBytes(std::span<const float> values) {
+  return StateBytes(values.data(), values.size_bytes());
+}
 
 class FourBits : public PackedWriter {
  public:
@@ -36,7 +40,8 @@ class FourBits : public PackedWriter {
         {matrix.name + kStateMap, DType::kFp32, {16}},
         {matrix.name + ".quant_state.bitsandbytes__" + Name(storage_.kind), DType::kUint8, {kStateBytes}}};
     if (storage_.nested) {
-      tensors.push_back({matrix.name + kStateNestedScales, DType::kFp32, {(blocks + kScalesPerBlock - 1) / kScalesPerBlock}});
+      tensors.push_back(
+          {matrix.name + kStateNestedScales, DType::kFp32, {(blocks + kScalesPerBlock - 1) / kScalesPerBlock}});
       tensors.push_back({matrix.name + kStateNestedMap, DType::kFp32, {256}});
     }
     return tensors;

@@ -60,11 +60,12 @@ float FromFp8(uint8_t code) {
   return values[code];
 }
 
-// The rounding is transformers': values are multiplied by 448 / largest, which torch computes through the inverse of the largest,
-// and what is stored is the inverse of that.
+// The rounding is transformers': values are multiplied by 448 / largest, which torch computes through the inverse of
+// the largest, and what is stored is the inverse of that.
 Fp8Matrix PackFp8(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> factors(static_cast<size_t>(Fp8BlocksIn(rows) * Fp8BlocksIn(columns)), 0.0F);
-  ForEachOfBlocks(rows, columns, [&](size_t block, size_t i) { factors[block] = std::max(factors[block], std::fabs(values[i])); });
+  ForEachOfBlocks(rows, columns,
+                  [&](size_t block, size_t i) { factors[block] = std::max(factors[block], std::fabs(values[i])); });
   Fp8Matrix matrix{.codes = std::vector<uint8_t>(values.size()), .scales = {}};
   for (float& factor : factors) {
     // Of tiny weights the factor would be infinite, and 0 times it no number.
@@ -80,8 +81,8 @@ std::vector<float> Fp8Scales(const TensorView& scales, const Shape& matrix, cons
   const Shape wanted = {Fp8BlocksIn(matrix[0]), Fp8BlocksIn(matrix[1])};
   const bool known = scales.dtype == DType::kFp32 || scales.dtype == DType::kBf16 || scales.dtype == DType::kFp16;
   if (scales.shape != wanted || !known) {
-    throw InputError(where, ": its ", kFp8ScaleSuffix, " is ", ShapeText(scales.shape), " in ", Name(scales.dtype), "; wanted ",
-                     ShapeText(wanted), " in fp32, bf16 or fp16, one for each block of 128 x 128");
+    throw InputError(where, ": its ", kFp8ScaleSuffix, " is ", ShapeText(scales.shape), " in ", Name(scales.dtype),
+                     "; wanted ", ShapeText(wanted), " in fp32, bf16 or fp16, one for each block of 128 x 128");
   }
   std::vector<float> factors(static_cast<size_t>(Elements(wanted)));
   Convert(scales.dtype, scales.bytes.data(), DType::kFp32, factors.data(), factors.size());

@@ -20,7 +20,8 @@ class Fp8Blocks : public PackedWriter {
     const Fp8Matrix packed = PackFp8(values, matrix.shape[0], matrix.shape[1]);
     const bool codes = name == matrix.name;
     std::vector<std::byte> bytes(codes ? packed.codes.size() : packed.scales.size() * sizeof(float));
-    std::memcpy(bytes.data(), codes ? static_cast<const void*>(packed.codes.data()) : packed.scales.data(), bytes.size());
+    std::memcpy(bytes.data(), codes ? static_cast<const void*>(packed.codes.data()) : packed.scales.data(),
+                bytes.size());
     return bytes;
   }
 

@@ -1,6 +1,6 @@
 // GPTQ: LAYER.qweight [in · bits / 32, out] packed along the inputs, .qzeros [groups, out · bits / 32] packed along the
-// outputs, .scales [groups, out], .g_idx [in], the group of each input. Stored zeros are one less than they mean, except
-// in the format that config.json calls gptq_v2.
+// outputs, .scales [groups, out], .g_idx [in], the group of each input. Stored zeros are one less than they mean,
+// except in the format that config.json calls gptq_v2.
 #include "checkpoint/packed_format.h"
 #include "checkpoint/packed_integers.h"
 #include "core/base/error.h"
@@ -23,7 +23,8 @@ struct GptqWeight : Dequantise {
         zeros(Words(parts[kQzeros])),
         groups(reinterpret_cast<const int32_t*>(parts[kGroupIndex].bytes.data())),
         zero_words(parts[kQzeros].shape[1]) {
-    const Json config = parts.quantisation_config.empty() ? Json() : ParseJson(parts.quantisation_config, "quantization_config");
+    const Json config =
+        parts.quantisation_config.empty() ? Json() : ParseJson(parts.quantisation_config, "quantization_config");
     const Json format = config.is_object() ? config.value("checkpoint_format", Json()) : Json();
     added = format == "gptq_v2" ? 0 : 1;
   }
@@ -50,7 +51,8 @@ void CheckGroups(const PackedFormat::Parts& parts, const std::string& where) {
   const int64_t count = parts[kGptqScales].shape[0];
   for (int64_t input = 0; input < parts[kGroupIndex].shape[0]; ++input) {
     if (groups[input] >= 0 && groups[input] < count) continue;
-    throw InputError(where, ": its g_idx has ", groups[input], " for input ", input, "; it has ", count, " groups of scales");
+    throw InputError(where, ": its g_idx has ", groups[input], " for input ", input, "; it has ", count,
+                     " groups of scales");
   }
 }
 

@@ -29,7 +29,7 @@ std::optional<int64_t> OwnId(const nlohmann::json& vocabulary, const std::string
 
 template <typename AnyJson>
 AnyJson TokenJson(const NewToken& token) {
-  return {{"content", token.text}, {"lstrip", false},       {"normalized", !token.special},
+  return {{"content", token.text}, {"lstrip", false},      {"normalized", !token.special},
           {"rstrip", false},       {"single_word", false}, {"special", token.special}};
 }
 
@@ -52,14 +52,16 @@ GrownTokenizer::GrownTokenizer(const std::filesystem::path& directory, const std
 
 int64_t GrownTokenizer::NextId() const {
   int64_t next = static_cast<int64_t>(tokenizer_["model"]["vocab"].size());
-  for (const nlohmann::json& token : tokenizer_["added_tokens"]) next = std::max(next, token.at("id").get<int64_t>() + 1);
+  for (const nlohmann::json& token : tokenizer_["added_tokens"])
+    next = std::max(next, token.at("id").get<int64_t>() + 1);
   return next;
 }
 
 void GrownTokenizer::Add(const NewToken& token) {
   if (token.text.empty()) throw InputError("model.new_tokens has an empty token; remove it");
   nlohmann::json& all = tokenizer_["added_tokens"];
-  const bool is_there = std::ranges::any_of(all, [&](const nlohmann::json& one) { return one.at("content") == token.text; });
+  const bool is_there =
+      std::ranges::any_of(all, [&](const nlohmann::json& one) { return one.at("content") == token.text; });
   if (is_there) return;
   const int64_t id = OwnId(tokenizer_["model"]["vocab"], token.text).value_or(NextId());
   auto entry = TokenJson<nlohmann::json>(token);
@@ -83,7 +85,8 @@ void GrownTokenizer::Write(const std::filesystem::path& directory) const {
 void GrownTokenizer::WriteConfig(const std::filesystem::path& to) const {
   Json config = ReadJsonFile((directory_ / kTokenizerConfigFile).string());
   for (const auto& [id, token] : added_) {
-    if (config.contains("added_tokens_decoder")) config["added_tokens_decoder"][std::to_string(id)] = TokenJson<Json>(token);
+    if (config.contains("added_tokens_decoder"))
+      config["added_tokens_decoder"][std::to_string(id)] = TokenJson<Json>(token);
     if (!token.special) continue;
     // transformers 5 calls them extra_special_tokens, and reads the older name, too.
     const char* key = config.contains("extra_special_tokens") && config["extra_special_tokens"].is_array()

@@ -1,5 +1,5 @@
-// The tokenizer files of a model's directory with further tokens, as transformers' add_tokens and save_pretrained write them: ids
-// after all others, in order. Changes JSON only; what the tokens do is up to the tokenizer.
+// The tokenizer files of a model's directory with further tokens, as transformers' add_tokens and save_pretrained write
+// them: ids after all others, in order. Changes JSON only; what the tokens do is up to the tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct NewToken {
 
 class GrownTokenizer {
  public:
-  // Tokens that the tokenizer has already added are skipped; one that is only in its vocabulary keeps its id, and is then found
-  // wherever it stands, as add_tokens does it. Refuses empty tokens, and a directory without tokenizer.json.
+  // Tokens that the tokenizer has already added are skipped; one that is only in its vocabulary keeps its id, and is
+  // then found wherever it stands, as add_tokens does it. Refuses empty tokens, and a directory without tokenizer.json.
   GrownTokenizer(const std::filesystem::path& directory, const std::vector<NewToken>& tokens);
 
   bool changed() const { return !added_.empty(); }

@@ -68,7 +68,8 @@ int64_t WriteGrownFile(const SafetensorsFile& file, const std::filesystem::path&
 void RefusePackedRows(const HfDirectory& decoded, const HfDirectory& stored, const RowGrowth& growth) {
   for (const std::string& name : growth.tensors) {
     if (!decoded.Has(name) || stored.Has(name)) continue;
-    throw InputError("model.new_tokens: ", decoded.FileOf(name).string(), ": '", name, "' is packed, and no row can be added to it; ",
+    throw InputError("model.new_tokens: ", decoded.FileOf(name).string(), ": '", name,
+                     "' is packed, and no row can be added to it; ",
                      "look for the same model with its embedding in bf16");
   }
 }
@@ -85,8 +86,9 @@ void WriteGrownWeights(const std::filesystem::path& from, const std::filesystem:
   // As stored: the index lists the parts of packed tensors, and files are linked as they are.
   const HfDirectory source(from, HfDirectory::Packed::kAsStored);
   if (source.store() != nullptr) {
-    throw InputError("model.new_tokens: ", from.string(), " is a run's checkpoint; make a Hugging Face directory of it first: ",
-                     "trireme convert --from ", from.string(), " --to DIR");
+    throw InputError("model.new_tokens: ", from.string(),
+                     " is a run's checkpoint; make a Hugging Face directory of it first: ", "trireme convert --from ",
+                     from.string(), " --to DIR");
   }
   RefusePackedRows(HfDirectory(from), source, growth);
   std::map<std::string, std::set<std::string>> tensors_of;  // by file
@@ -104,7 +106,8 @@ void WriteGrownWeights(const std::filesystem::path& from, const std::filesystem:
     if (!grows) std::filesystem::create_symlink(std::filesystem::canonical(from / file), to / file);
   }
   if (tensors_of.size() == 1 && tensors_of.begin()->first == kGrownSingleFile) return;
-  WriteAtomicFile(to / kGrownIndexFile, Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n");
+  WriteAtomicFile(to / kGrownIndexFile,
+                  Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n");
 }
 
 }  // namespace trireme

@@ -164,15 +164,14 @@ uint64_t Hdf5File::WriteDataset(const std::string& name, DType dtype, const Shap
   calls.Want(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "cannot create", name);
   const Handle links(MakeGroups(), H5Pclose);
   errno = 0;
-  const Handle dataset(calls.Want(H5Dcreate2(file_, name.c_str(), type, space, links, creation, H5P_DEFAULT),
-                                  "cannot create", name),
-                       H5Dclose);
+  const Handle dataset(
+      calls.Want(H5Dcreate2(file_, name.c_str(), type, space, links, creation, H5P_DEFAULT), "cannot create", name),
+      H5Dclose);
   if (Elements(shape) == 0) return 0;
   errno = 0;
   calls.Want(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "cannot write", name);
   const haddr_t offset = H5Dget_offset(dataset);
-  if (offset == HADDR_UNDEF)
-    throw RuntimeError(path_.string(), ": dataset ", name, " has no offset in the file");
+  if (offset == HADDR_UNDEF) throw RuntimeError(path_.string(), ": dataset ", name, " has no offset in the file");
   StartWriting(file_, offset, static_cast<uint64_t>(Elements(shape) * ByteSize(dtype)));
   return offset;
 }
@@ -194,9 +193,9 @@ void Hdf5File::WriteVirtual(const std::string& name, DType dtype, const Shape& s
   calls.Want(H5Sselect_all(space), "cannot create", name);
   const Handle links(MakeGroups(), H5Pclose);
   errno = 0;
-  const Handle dataset(calls.Want(H5Dcreate2(file_, name.c_str(), type, space, links, creation, H5P_DEFAULT),
-                                  "cannot create", name),
-                       H5Dclose);
+  const Handle dataset(
+      calls.Want(H5Dcreate2(file_, name.c_str(), type, space, links, creation, H5P_DEFAULT), "cannot create", name),
+      H5Dclose);
 }
 
 void Hdf5File::WriteAttribute(const std::string& name, const std::string& text) {

@@ -33,8 +33,7 @@ class Hdf5File {
   // "/weights/NAME": creates the groups on the path. Row-major elements; returns their offset in the file.
   uint64_t WriteDataset(const std::string& name, DType dtype, const Shape& shape, const void* data);
   // Presents pieces of other files as one tensor.
-  void WriteVirtual(const std::string& name, DType dtype, const Shape& shape,
-                    const std::vector<VirtualPiece>& pieces);
+  void WriteVirtual(const std::string& name, DType dtype, const Shape& shape, const std::vector<VirtualPiece>& pieces);
   void WriteAttribute(const std::string& name, const std::string& text);  // of the file
 
   // Durable when it returns.

@@ -64,9 +64,8 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed) 
 
 void HfDirectory::FindParts() {
   const auto looks_packed = [](const auto& tensor) {
-    return std::ranges::any_of(PackedFormats(), [&](const PackedFormat& format) {
-      return tensor.first.ends_with(format.endings.front());
-    });
+    return std::ranges::any_of(
+        PackedFormats(), [&](const PackedFormat& format) { return tensor.first.ends_with(format.endings.front()); });
   };
   if (std::ranges::none_of(shard_of_, looks_packed)) return;
   const std::filesystem::path config = directory_ / "config.json";
@@ -140,8 +139,7 @@ void HfDirectory::ReadIndex(const std::filesystem::path& index) {
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object()) throw InputError(index.string(), ": has no weight_map");
   for (const auto& [name, file] : map->items()) {
-    if (!file.is_string())
-      throw InputError(index.string(), ": weight_map of '", name, "' is not a file name");
+    if (!file.is_string()) throw InputError(index.string(), ": weight_map of '", name, "' is not a file name");
     const auto shard = file.get<std::string>();
     // A path that leaves the directory is never what a model's author intended.
     if (shard.find('/') != std::string::npos || !PathExists(directory_ / shard)) {
@@ -218,8 +216,7 @@ const TensorView& HfDirectory::FindStored(const std::string& name) const {
   if (!file) file = std::make_unique<SafetensorsFile>(directory_ / shard->second);
   const auto found = file->tensors().find(name);
   if (found == file->tensors().end()) {
-    throw InputError(file->path().string(), ": tensor '", name,
-                     "' is missing, although the index lists it here");
+    throw InputError(file->path().string(), ": tensor '", name, "' is missing, although the index lists it here");
   }
   return found->second;
 }

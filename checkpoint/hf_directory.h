@@ -1,7 +1,7 @@
 // HfDirectory: the weights of a model directory by Hugging Face name: model.safetensors, or
-// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, on first use. Tensors that
-// files hold packed (packed_format.h), or in 4 or 8 bits (packed_tensors.h), appear decoded, under the name that they have in plain files.
-// Knows nothing of models and configs.
+// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, on first use. Tensors
+// that files hold packed (packed_format.h), or in 4 or 8 bits (packed_tensors.h), appear decoded, under the name that
+// they have in plain files. Knows nothing of models and configs.
 #pragma once
 
 #include <filesystem>
@@ -41,7 +41,7 @@ class HfDirectory : public TensorSource {
   const std::filesystem::path& path() const { return directory_; }
   bool has_packed() const { return !in_parts_.empty() || !few_bits_.empty(); }
   bool has_few_bits() const { return !few_bits_.empty(); }  // bitsandbytes' 4 or 8
-  StoreReader* store() const { return store_.get(); }  // nullptr: not a checkpoint of ours
+  StoreReader* store() const { return store_.get(); }       // nullptr: not a checkpoint of ours
 
  private:
   struct InParts {
@@ -63,11 +63,11 @@ class HfDirectory : public TensorSource {
 
   std::filesystem::path directory_;
   std::map<std::string, std::string> shard_of_;  // tensor name to file name
-  std::map<std::string, InParts> in_parts_;       // by the decoded tensor's name
-  std::map<std::string, std::string> few_bits_;   // matrix to the name of the tensor that tells its 4 or 8 bits
-  std::set<std::string> hidden_;                  // parts of all of them
-  DType config_type_ = DType::kBf16;              // of the model, as config.json says it: what 8 bits decode to
-  std::string quantisation_config_;               // what config.json says of packed weights
+  std::map<std::string, InParts> in_parts_;      // by the decoded tensor's name
+  std::map<std::string, std::string> few_bits_;  // matrix to the name of the tensor that tells its 4 or 8 bits
+  std::set<std::string> hidden_;                 // parts of all of them
+  DType config_type_ = DType::kBf16;             // of the model, as config.json says it: what 8 bits decode to
+  std::string quantisation_config_;              // what config.json says of packed weights
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> shards_;
   std::unique_ptr<StoreReader> store_;
   mutable std::string assembled_name_;  // the tensor in assembled_

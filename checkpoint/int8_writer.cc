@@ -1,5 +1,5 @@
-// Matrices in 8 bits as bitsandbytes writes those of LLM.int8: codes under the matrix's own name, the largest magnitude of each
-// row as `SCB` and the order of the codes as `weight_format`. packed_tensors.h reads them.
+// Matrices in 8 bits as bitsandbytes writes those of LLM.int8: codes under the matrix's own name, the largest magnitude
+// of each row as `SCB` and the order of the codes as `weight_format`. packed_tensors.h reads them.
 #include <cstring>
 
 #include "checkpoint/elements.h"
@@ -18,7 +18,8 @@ std::vector<float> RoundedToHalf(const PlannedTensor& matrix, const std::vector<
   Convert(DType::kFp32, values.data(), DType::kFp16, half.data(), values.size());
   Convert(DType::kFp16, half.data(), DType::kFp32, rounded.data(), values.size());
   if (CountNotFinite(DType::kFp32, rounded.data(), rounded.size()) == 0) return rounded;
-  throw InputError("tensor '", matrix.name, "' has elements beyond 65504, the largest of fp16, and cannot be packed as int8; use nf4");
+  throw InputError("tensor '", matrix.name,
+                   "' has elements beyond 65504, the largest of fp16, and cannot be packed as int8; use nf4");
 }
 
 class Int8Rows : public PackedWriter {

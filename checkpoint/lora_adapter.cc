@@ -30,8 +30,7 @@ void AddMatMul(const std::vector<float>& a, const std::vector<float>& b, double 
       for (int64_t in = 0; in < inputs; ++in) sum[static_cast<size_t>(in)] += factor * row[in];
     }
     float* target = weight.data() + out * inputs;
-    for (int64_t in = 0; in < inputs; ++in)
-      target[in] += static_cast<float>(scale) * sum[static_cast<size_t>(in)];
+    for (int64_t in = 0; in < inputs; ++in) target[in] += static_cast<float>(scale) * sum[static_cast<size_t>(in)];
   }
 }
 
@@ -49,15 +48,13 @@ void ScaleRows(const std::vector<float>& lengths, std::vector<float>& weight) {
 
 std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> turned(values.size());
-  CopyBox({rows, columns}, {DType::kFp32, values.data(), {columns, 1}},
-          {DType::kFp32, turned.data(), {1, rows}});
+  CopyBox({rows, columns}, {DType::kFp32, values.data(), {columns, 1}}, {DType::kFp32, turned.data(), {1, rows}});
   return turned;
 }
 
 }  // namespace
 
-LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base,
-                         const ExpertNames& experts)
+LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base, const ExpertNames& experts)
     : files_(directory, experts), plan_(files_.Plan()) {
   for (const std::string& name : files_.Names()) {
     const std::optional<PairNames> pair = PairOf(name);
@@ -73,9 +70,7 @@ LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirecto
   for (const auto& [name, pair] : pairs_) CheckPair(name, pair, base);
 }
 
-std::string LoraAdapter::Where(const std::string& name) const {
-  return files_.path().string() + ": '" + name + "'";
-}
+std::string LoraAdapter::Where(const std::string& name) const { return files_.path().string() + ": '" + name + "'"; }
 
 void LoraAdapter::CheckReplaced(const std::string& name, const HfDirectory& base) const {
   if (!base.Has(name)) {
@@ -89,11 +84,9 @@ void LoraAdapter::CheckReplaced(const std::string& name, const HfDirectory& base
 
 void LoraAdapter::CheckPair(const std::string& name, const PairNames& pair, const HfDirectory& base) const {
   if (!base.Has(name)) {
-    throw InputError(Where(name), ": ", base.path().string(),
-                     " has no such weight; is the adapter for another model?");
+    throw InputError(Where(name), ": ", base.path().string(), " has no such weight; is the adapter for another model?");
   }
-  const Shape shape = base.Describe(name).shape, a = files_.Describe(pair.a).shape,
-              b = files_.Describe(pair.b).shape;
+  const Shape shape = base.Describe(name).shape, a = files_.Describe(pair.a).shape, b = files_.Describe(pair.b).shape;
   const bool matrices = a.size() == 2 && b.size() == 2 && shape.size() == 2;
   const Shape wanted = !matrices ? Shape{} : pair.embedding ? Shape{a[1], b[0]} : Shape{b[0], a[1]};
   const bool lengths = !plan_.dora || (matrices && files_.Describe(pair.magnitude).shape == Shape{shape[0]});
@@ -118,8 +111,7 @@ void LoraAdapter::Apply(const std::string& name, std::vector<float>& values) con
     return;
   }
   // (B·A) transposed is Aᵀ·Bᵀ.
-  AddMatMul(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank,
-            values);
+  AddMatMul(Transposed(b, outputs, module.rank), Transposed(a, module.rank, inputs), scale, module.rank, values);
 }
 
 }  // namespace trireme

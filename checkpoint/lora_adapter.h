@@ -18,12 +18,9 @@ namespace trireme {
 class LoraAdapter : public TensorChange {
  public:
   // Refuses an adapter whose tensors do not fit `base`, or that uses more than plain LoRA.
-  LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base,
-              const ExpertNames& experts = {});
+  LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base, const ExpertNames& experts = {});
 
-  bool Changes(const std::string& name) const override {
-    return pairs_.contains(name) || replaced_.contains(name);
-  }
+  bool Changes(const std::string& name) const override { return pairs_.contains(name) || replaced_.contains(name); }
   void Apply(const std::string& name, std::vector<float>& values) const override;
   // A reward model's value head, on a base that has none.
   const TensorSource* Adds(const std::string& name) const override { return added_.contains(name) ? &files_ : nullptr; }

@@ -66,8 +66,8 @@ void CheckStep(const checkpoint::Manifest& manifest, const std::filesystem::path
   const std::filesystem::path plain = directory.has_filename() ? directory : directory.parent_path();
   const std::optional<int64_t> named = StepOfName(plain.filename().string());
   if (!named || !manifest.has_progress() || manifest.progress().step() == *named) return;
-  throw InputError(directory.string(), ": its manifest has step ", manifest.progress().step(),
-                   ", its name step ", *named, "; rename it back, or resume from another checkpoint");
+  throw InputError(directory.string(), ": its manifest has step ", manifest.progress().step(), ", its name step ",
+                   *named, "; rename it back, or resume from another checkpoint");
 }
 
 void CheckKeysDiffer(const checkpoint::Manifest& manifest, const std::string& where) {
@@ -81,8 +81,7 @@ void CheckFiles(const checkpoint::Manifest& manifest, const std::filesystem::pat
   for (const checkpoint::File& file : manifest.files()) {
     const std::filesystem::path path = directory / file.name();
     if (file.name().find('/') != std::string::npos) {
-      throw InputError((directory / kManifestFile).string(), ": lists a file outside its directory: ",
-                       file.name());
+      throw InputError((directory / kManifestFile).string(), ": lists a file outside its directory: ", file.name());
     }
     std::error_code error;
     const uint64_t bytes = std::filesystem::file_size(path, error);
@@ -97,8 +96,7 @@ void CheckFiles(const checkpoint::Manifest& manifest, const std::filesystem::pat
   }
 }
 
-void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& manifest,
-                 const std::string& where) {
+void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& manifest, const std::string& where) {
   int64_t element_bytes = 0;
   try {
     element_bytes = ByteSize(DTypeFromName(tensor.dtype()));
@@ -115,8 +113,7 @@ void CheckPieces(const checkpoint::Tensor& tensor, const checkpoint::Manifest& m
   }
 }
 
-[[noreturn]] void RefusePieces(const checkpoint::Tensor& tensor, const std::string& where,
-                               const std::string& why) {
+[[noreturn]] void RefusePieces(const checkpoint::Tensor& tensor, const std::string& where, const std::string& why) {
   throw InputError(where, ": ", tensor.key(), " ", ShapeText(ShapeOf(tensor)), " ", why);
 }
 
@@ -190,25 +187,21 @@ void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where) {
                box.offset[dim] <= shape[dim] - box.extent[dim];
     }
     if (!inside) {
-      RefusePieces(
-          tensor, where,
-          "has a piece " + ShapeText(box.extent) + " at " + ShapeText(box.offset) + ", outside the tensor");
+      RefusePieces(tensor, where,
+                   "has a piece " + ShapeText(box.extent) + " at " + ShapeText(box.offset) + ", outside the tensor");
     }
     elements += box.elements();
   }
   if (elements != Elements(shape)) {
-    RefusePieces(tensor, where,
-                 Concat("has ", elements, " elements in its pieces; wanted ", Elements(shape)));
+    RefusePieces(tensor, where, Concat("has ", elements, " elements in its pieces; wanted ", Elements(shape)));
   }
   if (shape.empty()) return;
   // Pieces can overlap only if they overlap along the first dim.
   std::sort(boxes.begin(), boxes.end(), [](const Box& a, const Box& b) { return a.offset < b.offset; });
   for (size_t i = 0; i < boxes.size(); ++i) {
-    for (size_t j = i + 1; j < boxes.size() && boxes[j].offset[0] < boxes[i].offset[0] + boxes[i].extent[0];
-         ++j) {
+    for (size_t j = i + 1; j < boxes.size() && boxes[j].offset[0] < boxes[i].offset[0] + boxes[i].extent[0]; ++j) {
       if (Intersect(boxes[i], boxes[j])) {
-        RefusePieces(tensor, where,
-                     "has pieces that overlap: " + ToText(boxes[i]) + " and " + ToText(boxes[j]));
+        RefusePieces(tensor, where, "has pieces that overlap: " + ToText(boxes[i]) + " and " + ToText(boxes[j]));
       }
     }
   }
@@ -228,8 +221,7 @@ checkpoint::Manifest ReadManifest(const std::filesystem::path& directory) {
   return manifest;
 }
 
-void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest,
-                       bool sync_name) {
+void WriteManifestFile(const std::filesystem::path& path, const checkpoint::Manifest& manifest, bool sync_name) {
   checkpoint::Manifest body = manifest;
   body.clear_crc32c();
   const std::string text = body.SerializeAsString();

@@ -19,9 +19,8 @@ inline constexpr uint32_t kFirstDigested = 2;  // the first format with a digest
 inline constexpr char kManifestFile[] = "manifest.pb";
 inline constexpr char kIndexFile[] = "index.h5";
 
-std::string RankFile(int rank);  // "rank-00003.h5"
-std::string RankManifest(
-    int rank);  // "rank-00003.pb": the content of that file, until the checkpoint is complete
+std::string RankFile(int rank);      // "rank-00003.h5"
+std::string RankManifest(int rank);  // "rank-00003.pb": the content of that file, until the checkpoint is complete
 
 Box BoxOf(const checkpoint::Piece& piece);
 Shape ShapeOf(const checkpoint::Tensor& tensor);
@@ -37,8 +36,7 @@ checkpoint::Manifest ReadManifest(const std::filesystem::path& directory);
 // The same without checking the directory's files: digest and format only.
 checkpoint::Manifest ParseManifestFile(const std::filesystem::path& file);
 // Adds the digest. `sync_name` as in AtomicFile::Commit.
-void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest,
-                       bool sync_name = true);
+void WriteManifestFile(const std::filesystem::path& file, const checkpoint::Manifest& manifest, bool sync_name = true);
 
 // Refuses pieces that exceed their tensor, leave a gap or overlap. `where` prefixes the message.
 void CheckCovered(const checkpoint::Tensor& tensor, const std::string& where);

@@ -9,10 +9,11 @@ namespace {
 constexpr std::string_view kModel = "model.", kLanguage = "model.language_model.";
 constexpr std::string_view kVisual = "visual.", kVisualInMemory = "model.visual.";
 // Of InternVL: in files and in memory.
-constexpr std::pair<std::string_view, std::string_view> kInternVL[] = {{"language_model.model.", kLanguage},
-                                                                       {"language_model.lm_head", "lm_head"},
-                                                                       {"vision_tower.", "model.vision_tower."},
-                                                                       {"multi_modal_projector.", "model.multi_modal_projector."}};
+constexpr std::pair<std::string_view, std::string_view> kInternVL[] = {
+    {"language_model.model.", kLanguage},
+    {"language_model.lm_head", "lm_head"},
+    {"vision_tower.", "model.vision_tower."},
+    {"multi_modal_projector.", "model.multi_modal_projector."}};
 
 std::string Replaced(const std::string& name, std::string_view from, std::string_view to) {
   return std::string(to) + name.substr(from.size());

@@ -1,5 +1,5 @@
-// MXFP4, in which GPT-OSS is published: groups of 32 elements of 4 bits (sign, two bits of exponent, one of fraction) that
-// share a scale, a power of two in 8 bits. Files hold the transposed matrices of all experts of a layer,
+// MXFP4, in which GPT-OSS is published: groups of 32 elements of 4 bits (sign, two bits of exponent, one of fraction)
+// that share a scale, a power of two in 8 bits. Files hold the transposed matrices of all experts of a layer,
 // NAME_blocks [experts, out, in / 32, 16] and NAME_scales [experts, out, in / 32], both uint8; decoded they are
 // [experts, in, out] in bf16, which holds every value exactly.
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kGroupBytes = 16, kGroupSize = 2 * kGroupBytes;
 constexpr int kScaleBias = 127;
 constexpr std::array<float, 16> kE2M1 = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                           -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+                                         -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
 uint16_t ExactBf16(float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); }
 
@@ -70,7 +70,11 @@ void DecodeMxfp4(const PackedFormat::Parts& parts, std::span<std::byte> target) 
 }  // namespace
 
 PackedFormat Mxfp4Format() {
-  return {.name = "mxfp4", .endings = {"_blocks", "_scales"}, .ending = "", .describe = DescribeMxfp4, .decode = DecodeMxfp4};
+  return {.name = "mxfp4",
+          .endings = {"_blocks", "_scales"},
+          .ending = "",
+          .describe = DescribeMxfp4,
+          .decode = DecodeMxfp4};
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// PackedFormat: a way in which model files hold a tensor packed, as several tensors under names of their own, and how it is
-// decoded. A format is a file with its description and a line in packed_formats.cc; hf_directory.h shows the decoded
-// tensors in place of the packed ones. Reading only: packed_writer.h writes.
+// PackedFormat: a way in which model files hold a tensor packed, as several tensors under names of their own, and how
+// it is decoded. A format is a file with its description and a line in packed_formats.cc; hf_directory.h shows the
+// decoded tensors in place of the packed ones. Reading only: packed_writer.h writes.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct PackedFormat {
   const char* name;                  // "mxfp4": the quant_method of a quantization_config; others' files are not of it
   std::vector<const char*> endings;  // of the parts' names; what has the first may be a packed tensor of this format
   const char* ending;                // of the decoded tensor's name, in their place
-  // Dtype and shape of the decoded tensor. Throws where the parts do not fit together; `where`: the tensor, for messages.
+  // Dtype and shape of the decoded tensor. Throws where the parts do not fit together; `where`: the tensor, for
+  // messages.
   TensorView (*describe)(const Parts& parts, const std::string& where);
   // Row-major, as described.
   void (*decode)(const Parts& parts, std::span<std::byte> target);

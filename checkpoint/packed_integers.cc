@@ -29,7 +29,8 @@ void Dequantise::Run(const TensorView& scales, int64_t outputs, int64_t inputs, 
       const float scale = factors[static_cast<size_t>(ScaleIndex(output, group))];
       row[static_cast<size_t>(input)] = static_cast<float>(Element(output, input) - Zero(output, group)) * scale;
     }
-    Convert(DType::kFp32, row.data(), scales.dtype, target.data() + output * inputs * ByteSize(scales.dtype), row.size());
+    Convert(DType::kFp32, row.data(), scales.dtype, target.data() + output * inputs * ByteSize(scales.dtype),
+            row.size());
   }
 }
 

@@ -35,10 +35,12 @@ class PackedReader {
 
   TensorView Part(const std::string& suffix, DType dtype, int64_t count) const {
     const auto found = find_(name_ + suffix);
-    if (!found) throw InputError(where_, ": '", name_, suffix, "' is missing: the packed '", name_, "' cannot be decoded without it");
+    if (!found)
+      throw InputError(where_, ": '", name_, suffix, "' is missing: the packed '", name_,
+                       "' cannot be decoded without it");
     if (found->dtype != dtype || Elements(found->shape) != count) {
-      throw InputError(where_, ": '", name_, suffix, "' is ", ShapeText(found->shape), " in ", Name(found->dtype), "; wanted ",
-                       count, " elements in ", Name(dtype));
+      throw InputError(where_, ": '", name_, suffix, "' is ", ShapeText(found->shape), " in ", Name(found->dtype),
+                       "; wanted ", count, " elements in ", Name(dtype));
     }
     return *found;
   }
@@ -71,7 +73,8 @@ class PackedReader {
   const FindTensor& find_;
 };
 
-void RefuseOtherTable(const std::string& where, const std::string& what, std::span<const float> found, std::span<const float> known) {
+void RefuseOtherTable(const std::string& where, const std::string& what, std::span<const float> found,
+                      std::span<const float> known) {
   for (size_t i = 0; i < known.size(); ++i) {
     if (std::fabs(found[i] - known[i]) <= kSameValue) continue;
     throw InputError(where, ": '", what, "' has the value ", found[i], " for code ", i, "; wanted ", known[i],
@@ -126,12 +129,13 @@ PackedTensor ReadInt8(const std::string& name, const std::string& file, const Fi
                      "; wanted a matrix in int8, for it has scales '", Int8ScalesName(name), "'");
   }
   if (scales.dtype != DType::kFp32 || scales.shape != Shape{codes.shape[0]}) {
-    throw InputError(file, ": '", Int8ScalesName(name), "' is ", ShapeText(scales.shape), " in ", Name(scales.dtype), "; wanted ",
-                     codes.shape[0], " elements in fp32, one for each row of '", name, "'");
+    throw InputError(file, ": '", Int8ScalesName(name), "' is ", ShapeText(scales.shape), " in ", Name(scales.dtype),
+                     "; wanted ", codes.shape[0], " elements in fp32, one for each row of '", name, "'");
   }
   const auto order = find(Int8OrderName(name));
   if (order && (order->bytes.empty() || order->bytes[0] != std::byte{0})) {
-    throw InputError(file, ": '", Int8OrderName(name), "' is not 0: codes in the order of an older GPU, which is not read; save ",
+    throw InputError(file, ": '", Int8OrderName(name),
+                     "' is not 0: codes in the order of an older GPU, which is not read; save ",
                      "the model with bitsandbytes 0.45 or later");
   }
   PackedTensor tensor{.storage = kInt8Storage, .shape = codes.shape, .codes = {}};
@@ -148,9 +152,10 @@ float ValueAt(const PackedTensor& tensor, size_t i) {
   if (tensor.storage.kind == PackedStorage::Kind::kInt8) {
     return static_cast<float>(static_cast<int8_t>(tensor.codes[i])) * tensor.scales[b] * kInt8Fraction;
   }
-  const float scale = tensor.storage.nested ? NestedScale(tensor.map[tensor.nested.codes[b]],
-                                                          tensor.nested.scales[b / kScalesPerBlock], tensor.nested.offset)
-                                            : tensor.scales[b];
+  const float scale = tensor.storage.nested
+                          ? NestedScale(tensor.map[tensor.nested.codes[b]], tensor.nested.scales[b / kScalesPerBlock],
+                                        tensor.nested.offset)
+                          : tensor.scales[b];
   const uint8_t byte = tensor.codes[i / 2];
   return ValuesOfCodes(tensor.storage.kind)[i % 2 == 0 ? byte >> 4 : byte & 15] * scale;
 }
@@ -176,7 +181,9 @@ std::string MissingState(const std::string& part) {
   return part.ends_with(kInt8Order) ? Int8ScalesName(matrix) : Concat(matrix, kState, "nf4");
 }
 
-bool IsPackedState(const std::string& name) { return name.find(kState) != std::string::npos || name.ends_with(kInt8Scales); }
+bool IsPackedState(const std::string& name) {
+  return name.find(kState) != std::string::npos || name.ends_with(kInt8Scales);
+}
 
 PackedTensor ReadPackedTensor(const std::string& name, const std::string& state_name, const std::string& file,
                               const FindTensor& find) {
@@ -185,7 +192,8 @@ PackedTensor ReadPackedTensor(const std::string& name, const std::string& state_
   const PackedReader reader(name, file, find);
   const Json state = reader.State(state_name);
   PackedTensor tensor = Described(state, where);
-  const int64_t elements = Elements(tensor.shape), blocks = (elements + tensor.storage.block - 1) / tensor.storage.block;
+  const int64_t elements = Elements(tensor.shape),
+                blocks = (elements + tensor.storage.block - 1) / tensor.storage.block;
   tensor.codes = reader.Bytes("", (elements + 1) / 2);
   RefuseOtherTable(file, name + ".quant_map", reader.Floats(".quant_map", 16), ValuesOfCodes(tensor.storage.kind));
   if (!tensor.storage.nested) {

@@ -1,5 +1,5 @@
-// PackedWriter: a way to write matrices packed into a Hugging Face directory: which tensors a matrix becomes, and their bytes.
-// A way is a file and a line here. Knows no model: which matrices are packed is said by the caller.
+// PackedWriter: a way to write matrices packed into a Hugging Face directory: which tensors a matrix becomes, and their
+// bytes. A way is a file and a line here. Knows no model: which matrices are packed is said by the caller.
 #pragma once
 
 #include <functional>
@@ -29,9 +29,10 @@ class PackedWriter {
 // The mean of scales, by the library that weights are packed with elsewhere.
 using MeanOfFloats = std::function<float(std::vector<float>&)>;
 
-std::unique_ptr<PackedWriter> FourBitWriter(const PackedStorage& storage, MeanOfFloats mean);  // bitsandbytes' nf4 and fp4
-std::unique_ptr<PackedWriter> Int8Writer();                                                    // bitsandbytes' LLM.int8
-std::unique_ptr<PackedWriter> Fp8Writer();                                                     // DeepSeek's blocks of 128 x 128
+std::unique_ptr<PackedWriter> FourBitWriter(const PackedStorage& storage,
+                                            MeanOfFloats mean);  // bitsandbytes' nf4 and fp4
+std::unique_ptr<PackedWriter> Int8Writer();                      // bitsandbytes' LLM.int8
+std::unique_ptr<PackedWriter> Fp8Writer();                       // DeepSeek's blocks of 128 x 128
 
 // Where a matrix is in the source: a tensor, or a part of a stack of them.
 struct MatrixSlice {

@@ -52,8 +52,7 @@ std::vector<RunCheckpoint> FindCheckpoints(const std::filesystem::path& output) 
     const auto step = StepOfName(entry.path().filename().string());
     if (step && IsCheckpoint(entry.path())) found.push_back({*step, entry.path()});
   }
-  std::sort(found.begin(), found.end(),
-            [](const RunCheckpoint& a, const RunCheckpoint& b) { return a.step < b.step; });
+  std::sort(found.begin(), found.end(), [](const RunCheckpoint& a, const RunCheckpoint& b) { return a.step < b.step; });
   return found;
 }
 

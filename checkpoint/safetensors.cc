@@ -96,8 +96,7 @@ Shape ReadShape(const SortedJson& entry) {
   for (const SortedJson& size : *found) {
     if (!size.is_number_unsigned()) throw InputError("has an invalid shape: ", found->dump());
     const auto value = size.get<uint64_t>();
-    if (__builtin_mul_overflow(elements, value, &elements) ||
-        elements > std::numeric_limits<int32_t>::max() * 1e6) {
+    if (__builtin_mul_overflow(elements, value, &elements) || elements > std::numeric_limits<int32_t>::max() * 1e6) {
       throw InputError("has an impossible shape: ", found->dump());
     }
     shape.push_back(static_cast<int64_t>(value));
@@ -111,8 +110,8 @@ TensorView ReadEntry(const SortedJson& entry, std::span<const std::byte> buffer)
   if (dtype == entry.end() || !dtype->is_string()) throw InputError("has no dtype");
   TensorView view{DTypeFromSafetensors(dtype->get<std::string>()), ReadShape(entry), {}};
   const auto offsets = entry.find("data_offsets");
-  if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 ||
-      !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) {
+  if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
+      !(*offsets)[1].is_number_unsigned()) {
     throw InputError("has no pair of data_offsets");
   }
   const auto begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>();
@@ -120,11 +119,10 @@ TensorView ReadEntry(const SortedJson& entry, std::span<const std::byte> buffer)
     throw InputError("is at bytes ", begin, " to ", end, " of a buffer of ", buffer.size(),
                      " bytes; is the file truncated?");
   }
-  const uint64_t wanted =
-      static_cast<uint64_t>(Elements(view.shape)) * static_cast<uint64_t>(ByteSize(view.dtype));
+  const uint64_t wanted = static_cast<uint64_t>(Elements(view.shape)) * static_cast<uint64_t>(ByteSize(view.dtype));
   if (end - begin != wanted) {
-    throw InputError("has ", end - begin, " bytes; shape ", ShapeText(view.shape), " in ", Name(view.dtype),
-                     " needs ", wanted);
+    throw InputError("has ", end - begin, " bytes; shape ", ShapeText(view.shape), " in ", Name(view.dtype), " needs ",
+                     wanted);
   }
   view.bytes = buffer.subspan(begin, end - begin);
   return view;
@@ -157,8 +155,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
 
 void SafetensorsFile::ReadHeader() {
   const std::span<const std::byte> bytes = file_.bytes();
-  if (bytes.size() < kLengthBytes)
-    throw InputError("has ", bytes.size(), " bytes; a safetensors file has at least 8");
+  if (bytes.size() < kLengthBytes) throw InputError("has ", bytes.size(), " bytes; a safetensors file has at least 8");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kLongestHeader || length > bytes.size() - kLengthBytes) {
@@ -210,8 +207,7 @@ void SafetensorsFile::CheckNoHoles(uint64_t buffer_bytes) const {
   std::sort(order.begin(), order.end());
   const std::byte* expected = file_.bytes().data() + file_.bytes().size() - buffer_bytes;
   for (const auto& [begin, name] : order) {
-    if (begin != expected)
-      throw InputError("tensor '", *name, "' does not start where the previous one ends");
+    if (begin != expected) throw InputError("tensor '", *name, "' does not start where the previous one ends");
     expected = begin + tensors_.at(*name).bytes.size();
   }
   const std::byte* end = file_.bytes().data() + file_.bytes().size();

@@ -17,9 +17,7 @@ class SafetensorsTensors : public TensorFile {
     for (const auto& [name, view] : file_.tensors()) tensors.push_back({name, view.dtype, view.shape});
     return tensors;
   }
-  std::span<const std::byte> Read(const ListedTensor& tensor) override {
-    return file_.tensors().at(tensor.name).bytes;
-  }
+  std::span<const std::byte> Read(const ListedTensor& tensor) override { return file_.tensors().at(tensor.name).bytes; }
 
  private:
   SafetensorsFile file_;

@@ -16,8 +16,7 @@ uint64_t Bytes(const TensorToWrite& tensor) {
   return static_cast<uint64_t>(Elements(tensor.shape)) * static_cast<uint64_t>(ByteSize(tensor.dtype));
 }
 
-std::string MakeHeader(const std::vector<TensorToWrite>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string MakeHeader(const std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t offset = 0;
@@ -35,8 +34,7 @@ std::string MakeHeader(const std::vector<TensorToWrite>& tensors,
 
 }  // namespace
 
-std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
+std::string SafetensorsHeader(std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
     const int64_t a_size = ByteSize(a.dtype), b_size = ByteSize(b.dtype);
     return a_size != b_size ? a_size > b_size : a.name < b.name;

@@ -14,7 +14,7 @@ struct PlannedTensor {
   std::string name;
   DType dtype = DType::kFp32;
   Shape shape;
-  uint64_t offset = 0;  // in the file, header included
+  uint64_t offset = 0;      // in the file, header included
   std::string matrix = {};  // whose packed form it is a part of; empty: none's
 
   uint64_t bytes() const { return static_cast<uint64_t>(Elements(shape) * ByteSize(dtype)); }

@@ -103,11 +103,10 @@ void StoreReader::ReadBytes(const checkpoint::Piece& piece, uint64_t begin, void
   }
 }
 
-void StoreReader::CheckDigest(const checkpoint::Tensor& tensor, const checkpoint::Piece& piece,
-                              uint32_t found) const {
+void StoreReader::CheckDigest(const checkpoint::Tensor& tensor, const checkpoint::Piece& piece, uint32_t found) const {
   if (found == piece.crc32c()) return;
-  throw InputError(PathOf(piece).string(), ": ", tensor.key(), " ", ToText(BoxOf(piece)),
-                   ": the bytes have crc32c ", Hex(found), "; the manifest lists ", Hex(piece.crc32c()),
+  throw InputError(PathOf(piece).string(), ": ", tensor.key(), " ", ToText(BoxOf(piece)), ": the bytes have crc32c ",
+                   Hex(found), "; the manifest lists ", Hex(piece.crc32c()),
                    "; the file is damaged; resume from another checkpoint");
 }
 
@@ -125,8 +124,7 @@ void StoreReader::ReadPiece(const checkpoint::Tensor& tensor, int index, void* t
   verified_[&tensor][static_cast<size_t>(index)] = true;
 }
 
-void StoreReader::ReadPart(const checkpoint::Tensor& tensor, int index, const Box& common,
-                           const Place& target) {
+void StoreReader::ReadPart(const checkpoint::Tensor& tensor, int index, const Box& common, const Place& target) {
   const checkpoint::Piece& piece = tensor.pieces(index);
   const Box whole = BoxOf(piece);
   const DType dtype = DTypeFromName(tensor.dtype());
@@ -154,15 +152,13 @@ void StoreReader::Read(const checkpoint::Tensor& tensor, const Box& box, const P
     for (size_t dim = 0; dim < box.offset.size(); ++dim) {
       offset += (common->offset[dim] - box.offset[dim]) * target.strides[dim];
     }
-    ReadPart(tensor, index, *common,
-             {target.dtype, Advance(target.data, target.dtype, offset), target.strides});
+    ReadPart(tensor, index, *common, {target.dtype, Advance(target.data, target.dtype, offset), target.strides});
   }
 }
 
 void StoreReader::ReadWhole(const checkpoint::Tensor& tensor, void* target) {
   const Shape shape = ShapeOf(tensor);
-  Read(tensor, {Shape(shape.size(), 0), shape},
-       {DTypeFromName(tensor.dtype()), target, RowMajorStrides(shape)});
+  Read(tensor, {Shape(shape.size(), 0), shape}, {DTypeFromName(tensor.dtype()), target, RowMajorStrides(shape)});
 }
 
 void StoreReader::CheckFile(const checkpoint::File& file, std::vector<ByteRange> pieces) const {

@@ -62,13 +62,13 @@ void MergeLists(const std::filesystem::path& part, int ranks, checkpoint::Manife
   }
 }
 
-void ShowWhole(const checkpoint::Tensor& tensor, const std::string& name,
-               const checkpoint::Manifest& manifest, Hdf5File& index) {
+void ShowWhole(const checkpoint::Tensor& tensor, const std::string& name, const checkpoint::Manifest& manifest,
+               Hdf5File& index) {
   std::vector<VirtualPiece> pieces;
   for (const checkpoint::Piece& piece : tensor.pieces()) {
     if (BoxOf(piece).elements() == 0) continue;
-    pieces.push_back({manifest.files(static_cast<int>(piece.file())).name(),
-                      DatasetOf(tensor.key(), BoxOf(piece)), BoxOf(piece)});
+    pieces.push_back(
+        {manifest.files(static_cast<int>(piece.file())).name(), DatasetOf(tensor.key(), BoxOf(piece)), BoxOf(piece)});
   }
   index.WriteVirtual(name, DTypeFromName(tensor.dtype()), ShapeOf(tensor), pieces);
 }
@@ -108,9 +108,9 @@ checkpoint::File Described(const std::filesystem::path& file, std::vector<ByteRa
 void DescribeOthers(const std::filesystem::path& part, checkpoint::Manifest& manifest) {
   std::vector<std::filesystem::path> others;
   for (const auto& entry : std::filesystem::directory_iterator(part)) {
-    const bool has_tensors = std::any_of(
-        manifest.files().begin(), manifest.files().end(),
-        [&](const checkpoint::File& file) { return file.name() == entry.path().filename().string(); });
+    const bool has_tensors =
+        std::any_of(manifest.files().begin(), manifest.files().end(),
+                    [&](const checkpoint::File& file) { return file.name() == entry.path().filename().string(); });
     if (entry.is_regular_file() && !has_tensors) others.push_back(entry.path());
   }
   std::sort(others.begin(), others.end());
@@ -150,8 +150,7 @@ RankFileWriter::RankFileWriter(const std::filesystem::path& directory, int rank)
 void RankFileWriter::Write(const PieceToWrite& piece) {
   const void* data = Packed(piece, scratch_);
   const auto bytes = static_cast<size_t>(piece.box.elements() * ByteSize(piece.dtype));
-  const uint64_t offset =
-      file_.WriteDataset(DatasetOf(piece.key, piece.box), piece.dtype, piece.box.extent, data);
+  const uint64_t offset = file_.WriteDataset(DatasetOf(piece.key, piece.box), piece.dtype, piece.box.extent, data);
   const auto [place, is_new] = positions_.emplace(piece.key, list_.tensors_size());
   checkpoint::Tensor& tensor = is_new ? *list_.add_tensors() : *list_.mutable_tensors(place->second);
   Describe(piece, offset, Crc32c(data, bytes), tensor);

@@ -1,5 +1,5 @@
-// The list of tensor formats. A new one is a file with its function, which returns nullptr for a path that is not of its
-// format, and a line here. They are asked in order; the last takes whatever is left, or refuses it.
+// The list of tensor formats. A new one is a file with its function, which returns nullptr for a path that is not of
+// its format, and a line here. They are asked in order; the last takes whatever is left, or refuses it.
 #include "checkpoint/tensor_file.h"
 
 #include "core/base/error.h"

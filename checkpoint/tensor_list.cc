@@ -43,12 +43,10 @@ std::string DigestText(uint32_t digest) {
 }
 
 std::string CompareTensors(TensorList& a, const ListedTensor& one, TensorList& b, const ListedTensor& other) {
-  const std::string types =
-      one.dtype == other.dtype ? "" : Concat(Name(one.dtype), " and ", Name(other.dtype), "; ");
+  const std::string types = one.dtype == other.dtype ? "" : Concat(Name(one.dtype), " and ", Name(other.dtype), "; ");
   const std::span<const std::byte> left = a.Read(one), right = b.Read(other);
   if (types.empty() && std::equal(left.begin(), left.end(), right.begin(), right.end())) return "";
-  if (!CanConvert(one.dtype, DType::kFp32) || !CanConvert(other.dtype, DType::kFp32))
-    return types + "bytes differ";
+  if (!CanConvert(one.dtype, DType::kFp32) || !CanConvert(other.dtype, DType::kFp32)) return types + "bytes differ";
   const std::vector<float> x = AsFloat(one, left), y = AsFloat(other, right);
   int64_t unequal = 0;
   double largest = 0;

@@ -1,5 +1,5 @@
-// How files name a value head beside the logits: in a run's checkpoints it is among the weights; beside a Hugging Face model or
-// a PEFT adapter it is a file of its own, as LLaMA-Factory writes it. Names only.
+// How files name a value head beside the logits: in a run's checkpoints it is among the weights; beside a Hugging Face
+// model or a PEFT adapter it is a file of its own, as LLaMA-Factory writes it. Names only.
 #pragma once
 
 #include <string>

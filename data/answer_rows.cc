@@ -5,11 +5,11 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
 #include "data/answer_samples.h"
 #include "data/answer_tokens.h"
 #include "data/records.h"
 #include "data/row_images.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -116,7 +116,8 @@ bool CountsNoTokens(const ExpertsConfig& experts) {
 
 AnswerOptions AnswerOptionsOf(const Config& config) {
   const bool orpo = config.stage() == STAGE_ORPO;
-  const bool compares = orpo || config.stage() == STAGE_DPO || config.stage() == STAGE_SIMPO || config.stage() == STAGE_CPO;
+  const bool compares =
+      orpo || config.stage() == STAGE_DPO || config.stage() == STAGE_SIMPO || config.stage() == STAGE_CPO;
   return {.pairs = HasPairs(config.stage()),
           .longest = config.data().max_length(),
           .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,

@@ -13,12 +13,12 @@
 namespace trireme {
 
 struct AnswerOptions {
-  bool pairs = true;           // two rows of the store are one
-  int64_t longest = 0;         // tokens of a side; 0: any number
-  bool truncate = false;       // longer sides are cut at their ends; otherwise their pair is left out
-  double ld_alpha = 1;         // what tokens beyond the shorter side count in a pair
-  bool share_prompt = false;   // of a pair the prompt stands in the row once
-  bool learn_prompt = false;   // the chosen side's prompt is learnt, too, and counts nothing in its comparison
+  bool pairs = true;          // two rows of the store are one
+  int64_t longest = 0;        // tokens of a side; 0: any number
+  bool truncate = false;      // longer sides are cut at their ends; otherwise their pair is left out
+  double ld_alpha = 1;        // what tokens beyond the shorter side count in a pair
+  bool share_prompt = false;  // of a pair the prompt stands in the row once
+  bool learn_prompt = false;  // the chosen side's prompt is learnt, too, and counts nothing in its comparison
 };
 AnswerOptions AnswerOptionsOf(const Config& config);
 // What routers and their losses count does not change by computing a shared prompt once instead of several times.
@@ -33,8 +33,8 @@ Rows AnswerRows(std::shared_ptr<const RowStore> store, const AnswerOptions& opti
 int64_t UnitsOf(const RowStore& store, const AnswerOptions& options);
 int64_t LongUnitsOf(const RowStore& store, const AnswerOptions& options);
 
-// Units of given token forms, one JSON object per line, as `trireme grads` takes them. Refuses, with file and line, what
-// is none and ids outside [0, vocabulary).
+// Units of given token forms, one JSON object per line, as `trireme grads` takes them. Refuses, with file and line,
+// what is none and ids outside [0, vocabulary).
 std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config);
 
 }  // namespace trireme

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
 #include "data/messages.h"
 #include "data/record_fields.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -21,8 +21,8 @@ Json Assistant(const std::string& text) { return Json::array({{{"role", "assista
 // An answer as messages: a list of them, a single one, or the text of one.
 Json AnswerMessages(const Json& value, const std::string& key) {
   if (value.is_string()) {
-    const Json parsed = value.get_ref<const std::string&>().starts_with("[{") ? TryParseJson(value.get<std::string>())
-                                                                              : Json();
+    const Json parsed =
+        value.get_ref<const std::string&>().starts_with("[{") ? TryParseJson(value.get<std::string>()) : Json();
     if (!parsed.is_array()) return Assistant(value.get<std::string>());
     return NormalMessages(parsed);
   }
@@ -70,7 +70,8 @@ PromptAndAnswers FromMessages(const Json& record, const Json& messages) {
     const Json other = NormalMessages(ParseIfText(record["rejected_messages"], "rejected_messages"));
     const size_t length = PromptLength(other);
     if (Slice(other, 0, length) != Slice(messages, 0, prompt)) {
-      throw InputError("messages and rejected_messages have different prompts; wanted the same up to the last question");
+      throw InputError(
+          "messages and rejected_messages have different prompts; wanted the same up to the last question");
     }
     rejected = Slice(other, length, other.size());
   } else {
@@ -101,13 +102,13 @@ PromptAndAnswers FromBoth(const Json& record) {
     const size_t common = CommonText(chosen, rejected);
     return {chosen.substr(0, common), {chosen.substr(common), rejected.substr(common)}};
   }
-  const Json chosen = AnswerMessages(record["chosen"], "chosen"), rejected = AnswerMessages(record["rejected"], "rejected");
+  const Json chosen = AnswerMessages(record["chosen"], "chosen"),
+             rejected = AnswerMessages(record["rejected"], "rejected");
   const size_t shorter = std::min(chosen.size(), rejected.size());
   size_t common = 0;
   while (common < shorter && chosen[common] == rejected[common]) ++common;
   if (common == shorter && common > 0) --common;
-  return {Slice(chosen, 0, common),
-          {Slice(chosen, common, chosen.size()), Slice(rejected, common, rejected.size())}};
+  return {Slice(chosen, 0, common), {Slice(chosen, common, chosen.size()), Slice(rejected, common, rejected.size())}};
 }
 
 bool IsPair(const Json& record) {
@@ -126,8 +127,8 @@ bool IsPair(const Json& record) {
                              "instruction, chosen and rejected; or prompt_ids, chosen_ids and rejected_ids"
                            : "prompt, completion and label; messages and label; a conversation and kto_tag; a pair; or "
                              "prompt_ids, completion_ids and label";
-  throw InputError("not a record for stage ", NameOf(stage), ": it has the keys ", KeysOf(record), "; expected ", wanted,
-                   "; rename keys with data.columns");
+  throw InputError("not a record for stage ", NameOf(stage), ": it has the keys ", KeysOf(record), "; expected ",
+                   wanted, "; rename keys with data.columns");
 }
 
 PromptAndAnswers ReadPair(const Json& record, std::optional<Stage> stage) {
@@ -221,8 +222,8 @@ void RefuseOwnLoss(const Json& messages, bool trained, Stage stage) {
     for (const char* key : {"loss", "loss_scale"}) {
       if (!Has(message, key)) continue;
       if (happens_anyway(message[key])) continue;
-      throw InputError("a message of the ", trained ? "answer" : "prompt", " has \"", key, "\": ",
-                       message[key].dump().substr(0, 60), "; stage ", NameOf(stage),
+      throw InputError("a message of the ", trained ? "answer" : "prompt", " has \"", key,
+                       "\": ", message[key].dump().substr(0, 60), "; stage ", NameOf(stage),
                        " compares whole answers, so that messages have no weights of their own; remove the key");
     }
   }
@@ -278,7 +279,8 @@ TokenAnswers ReadScoredTokens(const Json& record) {
 AnswerSample TextSample(PromptAndAnswers found, const Json& record, const SampleOptions& options,
                         std::vector<float> values) {
   if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
-  TextAnswers sample{.prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
+  TextAnswers sample{
+      .prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
   if (Has(record, "tools")) sample.tools = ParseIfText(record["tools"], "tools");
   sample.variables = TemplateVariables(record);
   return sample;

@@ -15,13 +15,15 @@ namespace {
 
 OpenColumnFile* OpenColumnsModule(const std::filesystem::path& path) {
   if (!PathExists(TRIREME_COLUMNS)) {
-    throw InputError(path.string(), ": this build reads no ", path.extension().string(), " files, for Arrow's libraries were ",
-                     "missing: run scripts/setup, remove build/CMakeCache.txt and run scripts/build, or convert the file: ",
-                     "datasets.load_dataset(…).to_json(\"a.jsonl\")");
+    throw InputError(
+        path.string(), ": this build reads no ", path.extension().string(), " files, for Arrow's libraries were ",
+        "missing: run scripts/setup, remove build/CMakeCache.txt and run scripts/build, or convert the file: ",
+        "datasets.load_dataset(…).to_json(\"a.jsonl\")");
   }
   void* module = dlopen(TRIREME_COLUMNS, RTLD_NOW | RTLD_LOCAL);
   void* function = module != nullptr ? dlsym(module, kOpenColumnFile) : nullptr;
-  if (function == nullptr) throw RuntimeError(path.string(), ": ", dlerror(), "; run scripts/setup and scripts/build again");
+  if (function == nullptr)
+    throw RuntimeError(path.string(), ": ", dlerror(), "; run scripts/setup and scripts/build again");
   return reinterpret_cast<OpenColumnFile*>(function);
 }
 

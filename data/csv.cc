@@ -8,8 +8,7 @@ namespace {
 
 class CsvReader {
  public:
-  CsvReader(const std::string& path, char separator)
-      : path_(path), separator_(separator), text_(ReadTextFile(path)) {
+  CsvReader(const std::string& path, char separator) : path_(path), separator_(separator), text_(ReadTextFile(path)) {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
   }
 
@@ -78,8 +77,7 @@ std::vector<Json> ReadCsv(const std::string& path, char separator) {
       continue;
     }
     if (fields.size() != names.size()) {
-      throw InputError(path, ":", line, ": has ", fields.size(), " fields; the first line names ",
-                       names.size());
+      throw InputError(path, ":", line, ": has ", fields.size(), " fields; the first line names ", names.size());
     }
     Json record = Json::object();
     for (size_t i = 0; i < names.size(); ++i) record[names[i]] = fields[i];

@@ -5,13 +5,13 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/config/schema.h"
-#include "stages/preference_check.h"
 #include "data/answer_rows.h"
 #include "data/image_rows.h"
 #include "data/indexed_rows.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "data/stream.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -31,21 +31,16 @@ OverLength PolicyOf(const DataConfig& data) {
 class Opener {
  public:
   Opener(const Config& config, const DataPlace& place)
-      : config_(config),
-        place_(place),
-        preparer_(config.data(), config.stage(), config.model(), place.works) {}
+      : config_(config), place_(place), preparer_(config.data(), config.stage(), config.model(), place.works) {}
 
   // All entries of a list together, each limited in length; for indexed data the given part of data.split.
-  Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key,
-                int part = 0) {
+  Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key, int part = 0) {
     part_ = part;
     std::vector<SourceName> names;
     for (const std::string& entry : entries) names.push_back(ParseSourceName(entry, key, config_));
-    const auto weighed =
-        std::ranges::count_if(names, [](const SourceName& name) { return name.weight.has_value(); });
+    const auto weighed = std::ranges::count_if(names, [](const SourceName& name) { return name.weight.has_value(); });
     if (weighed > 0 && weighed < static_cast<std::ptrdiff_t>(names.size())) {
-      throw InputError(key, ": ", weighed, " of ", names.size(),
-                       " entries have a weight; give one to each or to none");
+      throw InputError(key, ": ", weighed, " of ", names.size(), " entries have a weight; give one to each or to none");
     }
     std::vector<Rows> parts;
     std::vector<double> weights;
@@ -60,7 +55,8 @@ class Opener {
   void CheckLabels() const {
     if (config_.stage() != STAGE_KTO || (labels_[0] > 0 && labels_[1] > 0)) return;
     throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
-                     labels_[1] > 0 ? "true" : "false", "; stage kto needs desirable (true) and undesirable (false) ones");
+                     labels_[1] > 0 ? "true" : "false",
+                     "; stage kto needs desirable (true) and undesirable (false) ones");
   }
 
  private:
@@ -69,8 +65,7 @@ class Opener {
     for (const DataFile& file : FilesOf(name, key)) files.push_back(OpenFile(file));
     Rows rows = JoinRows(std::move(files));
     if (!name.count) return rows;
-    return SampleRows(std::move(rows), *name.count, static_cast<uint64_t>(config_.run().seed()),
-                      name.path.string());
+    return SampleRows(std::move(rows), *name.count, static_cast<uint64_t>(config_.run().seed()), name.path.string());
   }
 
   Rows OpenFile(const DataFile& file) {
@@ -115,8 +110,8 @@ class Opener {
       return rows;
     }
     throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
-                     " samples none can be trained on; data.max_length = ", data.max_length(),
-                     ", the shortest has ", Shortest(*store), " tokens");
+                     " samples none can be trained on; data.max_length = ", data.max_length(), ", the shortest has ",
+                     Shortest(*store), " tokens");
   }
 
   void CountLabels(const RowStore& store) {
@@ -149,7 +144,8 @@ void CheckEvaluation(const Config& config, bool reports) {
                      " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval_every: 0");
   }
   if (by_epoch && !NamesValid(config.data())) {
-    throw InputError("run.eval_every_epoch has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
+    throw InputError(
+        "run.eval_every_epoch has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
   }
   if (every == 0 && !by_epoch && NamesValid(config.data()) && reports) {
     TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
@@ -160,8 +156,8 @@ void CheckEvaluation(const Config& config, bool reports) {
 DataSets WithImages(DataSets sets, const Config& config) {
   const ModelConfig& model = config.model();
   if (!HasImageSettings(model.path())) return sets;
-  const auto reader = std::make_shared<const ImageReader>(
-      ImageReader::Options{model.path(), model.min_pixels(), model.max_pixels()});
+  const auto reader =
+      std::make_shared<const ImageReader>(ImageReader::Options{model.path(), model.min_pixels(), model.max_pixels()});
   for (Rows* rows : {&sets.train, &sets.valid}) {
     if (*rows) *rows = ImageRows(std::move(*rows), reader, static_cast<size_t>(config.data().image_cache_mb()) << 20);
   }
@@ -181,17 +177,15 @@ DataSets OpenStreamed(const Config& config, const DataPlace& place) {
 DataSets OpenWhole(const Config& config, const DataPlace& place) {
   const DataConfig& data = config.data();
   if (!data.valid().empty() + (data.valid_ratio() > 0) + (data.split_size() > 0) > 1) {
-    throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ",
-                     data.valid_ratio(), " and data.split has ", data.split_size(),
-                     " parts; set only one of the three");
+    throw InputError("data.valid names ", data.valid_size(), " files, data.valid_ratio is ", data.valid_ratio(),
+                     " and data.split has ", data.split_size(), " parts; set only one of the three");
   }
   CheckEvaluation(config, place.reports);
   Opener opener(config, place);
   SplitRows split = SetAside(opener.OpenList(data.train(), "data.train"), data.valid_ratio(),
                              static_cast<uint64_t>(config.run().seed()));
   opener.CheckLabels();
-  if (data.split_size() > 1 && data.split(1) > 0)
-    split.valid = opener.OpenList(data.train(), "data.train", 1);
+  if (data.split_size() > 1 && data.split(1) > 0) split.valid = opener.OpenList(data.train(), "data.train", 1);
   if (!data.valid().empty()) split.valid = opener.OpenList(data.valid(), "data.valid");
   const int64_t samples = split.train->size();
   if (!data.packing()) return {split.train, split.valid, samples};
@@ -215,8 +209,7 @@ Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config) {
   return LimitLength(std::move(store), config.data().max_length(), PolicyOf(config.data()));
 }
 
-std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
-                                   const Config& config) {
+std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store, const Config& config) {
   const DataConfig& data = config.data();
   const bool answers = IsPreference(config.stage());
   std::vector<std::string> lines;
@@ -235,12 +228,11 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
   if (answers) over = LongUnitsOf(store, AnswerOptionsOf(config));
   if (over > 0) {
     const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(data.over_length());
-    lines.push_back(Concat(path.string(), ": ", over, " of ", samples, " samples are longer than data.max_length = ",
-                           data.max_length(), ", the longest has ", longest,
-                           " tokens; data.over_length: ", SpellingOf(*policy)));
+    lines.push_back(Concat(path.string(), ": ", over, " of ", samples,
+                           " samples are longer than data.max_length = ", data.max_length(), ", the longest has ",
+                           longest, " tokens; data.over_length: ", SpellingOf(*policy)));
   }
-  if (nothing > 0)
-    lines.push_back(Concat(path.string(), ": ", nothing, " samples have nothing to train on; skipped"));
+  if (nothing > 0) lines.push_back(Concat(path.string(), ": ", nothing, " samples have nothing to train on; skipped"));
   return lines;
 }
 

@@ -16,7 +16,7 @@ namespace trireme {
 
 struct DataSets {
   Rows train;
-  Rows valid;  // null if the run has none
+  Rows valid;           // null if the run has none
   int64_t samples = 0;  // to train on, before packing; 0: unknown, as the data is streamed
 };
 
@@ -36,7 +36,6 @@ int64_t LongestRow(const Config& config);
 Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config);
 // What it leaves out or changes, a line each: broken records, samples that are too long, samples with nothing
 // to learn. `path` names the file.
-std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store,
-                                   const Config& config);
+std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store, const Config& config);
 
 }  // namespace trireme

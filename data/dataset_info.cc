@@ -8,8 +8,8 @@
 #include "core/base/file.h"
 #include "core/base/nearest.h"
 #include "core/base/text.h"
-#include "stages/preference_check.h"
 #include "data/record_fields.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -20,16 +20,18 @@ struct FormField {
   std::string RecordForm::* field;
 };
 constexpr FormField kColumns[] = {
-    {"prompt", &RecordForm::prompt},     {"query", &RecordForm::query},       {"response", &RecordForm::response},
-    {"history", &RecordForm::history},   {"messages", &RecordForm::messages}, {"system", &RecordForm::system},
-    {"tools", &RecordForm::tools},       {"images", &RecordForm::images},     {"videos", &RecordForm::videos},
-    {"audios", &RecordForm::audios},     {"chosen", &RecordForm::chosen},     {"rejected", &RecordForm::rejected},
+    {"prompt", &RecordForm::prompt},   {"query", &RecordForm::query},       {"response", &RecordForm::response},
+    {"history", &RecordForm::history}, {"messages", &RecordForm::messages}, {"system", &RecordForm::system},
+    {"tools", &RecordForm::tools},     {"images", &RecordForm::images},     {"videos", &RecordForm::videos},
+    {"audios", &RecordForm::audios},   {"chosen", &RecordForm::chosen},     {"rejected", &RecordForm::rejected},
     {"kto_tag", &RecordForm::kto_tag}};
-constexpr FormField kTags[] = {
-    {"role_tag", &RecordForm::role_tag},           {"content_tag", &RecordForm::content_tag},
-    {"user_tag", &RecordForm::user_tag},           {"assistant_tag", &RecordForm::assistant_tag},
-    {"observation_tag", &RecordForm::observation_tag}, {"function_tag", &RecordForm::function_tag},
-    {"system_tag", &RecordForm::system_tag}};
+constexpr FormField kTags[] = {{"role_tag", &RecordForm::role_tag},
+                               {"content_tag", &RecordForm::content_tag},
+                               {"user_tag", &RecordForm::user_tag},
+                               {"assistant_tag", &RecordForm::assistant_tag},
+                               {"observation_tag", &RecordForm::observation_tag},
+                               {"function_tag", &RecordForm::function_tag},
+                               {"system_tag", &RecordForm::system_tag}};
 
 constexpr const char* kHubs[][2] = {{"hf_hub_url", "hf download --repo-type dataset"},
                                     {"ms_hub_url", "modelscope download --dataset"},
@@ -46,19 +48,22 @@ class Entry {
   void RefuseElsewhere() const {
     for (const auto& [key, command] : kHubs) {
       if (!Has(entry_, key)) continue;
-      Refuse(Concat("is on a hub (", key, ": ", TextAt(entry_, key), "), and nothing is downloaded; get it with: ", command, " ",
-                    TextAt(entry_, key), " --local-dir DIR, then write \"file_name\": \"DIR\" instead"));
+      Refuse(Concat("is on a hub (", key, ": ", TextAt(entry_, key), "), and nothing is downloaded; get it with: ",
+                    command, " ", TextAt(entry_, key), " --local-dir DIR, then write \"file_name\": \"DIR\" instead"));
     }
-    if (Has(entry_, "script_url")) Refuse("has a script_url; code of data sets is never run: write its records into a file");
-    if (Has(entry_, "cloud_file_name")) Refuse("has a cloud_file_name; copy that file here, and write \"file_name\" instead");
+    if (Has(entry_, "script_url"))
+      Refuse("has a script_url; code of data sets is never run: write its records into a file");
+    if (Has(entry_, "cloud_file_name"))
+      Refuse("has a cloud_file_name; copy that file here, and write \"file_name\" instead");
     if (!Has(entry_, "file_name")) Refuse("has no file_name; name its file, relative to dataset_info.json");
   }
 
   void RefuseUnknown() const {
     for (const auto& [key, value] : entry_.items()) {
-      const bool known = std::ranges::any_of(std::initializer_list<const char*>{"file_name", "formatting", "ranking", "split",
-                                                                                "num_samples", "columns", "tags", "file_sha1"},
-                                             [&](const char* name) { return key == name; });
+      const bool known =
+          std::ranges::any_of(std::initializer_list<const char*>{"file_name", "formatting", "ranking", "split",
+                                                                 "num_samples", "columns", "tags", "file_sha1"},
+                              [&](const char* name) { return key == name; });
       if (known || value.is_null()) continue;
       const bool of_hubs = key == "subset" || key == "folder";
       Refuse(Concat("has the key ", key, ": ", value.dump().substr(0, 60),
@@ -66,14 +71,16 @@ class Entry {
                             : ", which has no meaning; remove it, or correct its name"));
     }
     if (entry_.value("split", Json("train")) != "train" && Has(entry_, "split")) {
-      Refuse(Concat("has the split ", entry_["split"].dump(), "; a file has only train: write those records into a file"));
+      Refuse(
+          Concat("has the split ", entry_["split"].dump(), "; a file has only train: write those records into a file"));
     }
   }
 
   std::filesystem::path File(const std::filesystem::path& folder) const {
     const std::filesystem::path path = folder / TextAt(entry_, "file_name");
     if (PathExists(path)) return path;
-    Refuse(Concat("names the file ", path.string(), ", which does not exist; file names are relative to dataset_info.json"));
+    Refuse(Concat("names the file ", path.string(),
+                  ", which does not exist; file names are relative to dataset_info.json"));
   }
 
   std::optional<int64_t> Count() const {
@@ -112,8 +119,8 @@ class Entry {
     for (const auto& [name, value] : names.items()) {
       const bool known = std::ranges::any_of(fields, [&](const FormField& field) { return name == field.key; });
       if (!known || !(value.is_string() || value.is_null())) {
-        Refuse(Concat("has in its ", key, " \"", name, "\": ", value.dump().substr(0, 60), "; wanted names of ", key, ": ",
-                      Join(fields, ", ", [](const FormField& field) { return field.key; })));
+        Refuse(Concat("has in its ", key, " \"", name, "\": ", value.dump().substr(0, 60), "; wanted names of ", key,
+                      ": ", Join(fields, ", ", [](const FormField& field) { return field.key; })));
       }
     }
     for (const FormField& field : fields) {
@@ -131,8 +138,9 @@ class Entry {
     }
     if (!form.conversations) return need(form.prompt, "columns", "prompt");
     need(form.messages, "columns", "messages");
-    for (const auto& [name, key] : {std::pair{&form.role_tag, "role_tag"}, std::pair{&form.content_tag, "content_tag"},
-                                    std::pair{&form.user_tag, "user_tag"}, std::pair{&form.assistant_tag, "assistant_tag"}}) {
+    for (const auto& [name, key] :
+         {std::pair{&form.role_tag, "role_tag"}, std::pair{&form.content_tag, "content_tag"},
+          std::pair{&form.user_tag, "user_tag"}, std::pair{&form.assistant_tag, "assistant_tag"}}) {
       need(*name, "tags", key);
     }
   }
@@ -154,9 +162,11 @@ void CheckStage(const Entry& entry, const RecordForm& form, Stage stage) {
 
 }  // namespace
 
-DatasetInfo::DatasetInfo(const std::filesystem::path& path) : path_(IsDirectory(path) ? path / "dataset_info.json" : path) {
+DatasetInfo::DatasetInfo(const std::filesystem::path& path)
+    : path_(IsDirectory(path) ? path / "dataset_info.json" : path) {
   if (!PathExists(path_)) {
-    throw InputError("data.dataset_info: ", path_.string(), " does not exist; name the file, or the directory that holds it");
+    throw InputError("data.dataset_info: ", path_.string(),
+                     " does not exist; name the file, or the directory that holds it");
   }
   entries_ = ReadJsonFile(path_.string());
   if (!entries_.is_object()) throw InputError(path_.string(), ": is not an object of data sets by their names");

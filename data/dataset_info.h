@@ -1,5 +1,5 @@
-// dataset_info.json as LLaMA-Factory has it: data sets by name, each with its file, its columns and its tags. Reads that file
-// only; the records are read by their form (record_form.h).
+// dataset_info.json as LLaMA-Factory has it: data sets by name, each with its file, its columns and its tags. Reads
+// that file only; the records are read by their form (record_form.h).
 #pragma once
 
 #include <cstdint>

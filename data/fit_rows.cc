@@ -33,7 +33,8 @@ class CutRows : public RowSource {
     return piece;
   }
   RowExtent Extent(int64_t row) const override {
-    return IsWhole(row) ? rows_->Extent(pieces_[row].row) : RowExtent{.documents = {Length(row)}};  // images are not cut
+    return IsWhole(row) ? rows_->Extent(pieces_[row].row)
+                        : RowExtent{.documents = {Length(row)}};  // images are not cut
   }
 
  private:
@@ -58,8 +59,7 @@ void AppendWeights(Row& packed, const Row& part) {
 
 class PackedRows : public RowSource {
  public:
-  PackedRows(Rows rows, std::vector<std::vector<int64_t>> bins)
-      : rows_(std::move(rows)), bins_(std::move(bins)) {}
+  PackedRows(Rows rows, std::vector<std::vector<int64_t>> bins) : rows_(std::move(rows)), bins_(std::move(bins)) {}
   int64_t size() const override { return static_cast<int64_t>(bins_.size()); }
   int64_t Length(int64_t row) const override { return Sum(row, &RowSource::Length); }
   int64_t Trained(int64_t row) const override { return Sum(row, &RowSource::Trained); }
@@ -137,8 +137,7 @@ Rows LimitLength(Rows rows, int64_t longest, OverLength policy) {
 Rows PackRows(Rows rows, int64_t longest) {
   std::vector<int64_t> order(rows->size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return rows->Length(a) > rows->Length(b); });
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return rows->Length(a) > rows->Length(b); });
   std::vector<std::vector<int64_t>> bins;
   std::set<std::pair<int64_t, size_t>> room;  // what is left, and in which bin
   for (const int64_t row : order) {

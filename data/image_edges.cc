@@ -17,7 +17,8 @@ std::string TokenText(const Json& settings, const char* key, const char* otherwi
     if (!place.is_object() || !place.contains(key)) continue;
     const Json& token = place.at(key);
     if (token.is_string()) return token.get<std::string>();
-    if (token.is_object() && token.contains("content") && token.at("content").is_string()) return token.at("content").get<std::string>();
+    if (token.is_object() && token.contains("content") && token.at("content").is_string())
+      return token.at("content").get<std::string>();
   }
   return otherwise;
 }
@@ -26,7 +27,8 @@ int32_t IdOf(const Json& added, const std::string& text, const std::string& path
   for (const Json& token : added) {
     if (token.is_object() && token.value("content", Json()) == text) return token.value("id", int32_t{-1});
   }
-  throw InputError(path, ": added_tokens has no ", text, ", which the image processor puts around images; copy the tokenizer ",
+  throw InputError(path, ": added_tokens has no ", text,
+                   ", which the image processor puts around images; copy the tokenizer ",
                    "from the model's repository");
 }
 

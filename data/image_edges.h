@@ -12,7 +12,8 @@ struct ImageEdges {
   std::vector<int32_t> after = {};
 };
 
-// InternVL's <img> and </img>, under the names that the directory's tokenizer has for them. Throws InputError where it has none.
+// InternVL's <img> and </img>, under the names that the directory's tokenizer has for them. Throws InputError where it
+// has none.
 ImageEdges ReadImageEdges(const std::string& model);
 
 }  // namespace trireme

@@ -76,8 +76,9 @@ class Placer {
 
   std::vector<std::string> Take() {
     if (marks_ != listed_.size()) {
-      throw InputError("has ", marks_, " ", kMark, " marks and ", listed_.size(), " images; each image needs its mark: ",
-                       marks_ < listed_.size() ? "write <image> where the others belong" : "add the images, or remove the marks");
+      throw InputError(
+          "has ", marks_, " ", kMark, " marks and ", listed_.size(), " images; each image needs its mark: ",
+          marks_ < listed_.size() ? "write <image> where the others belong" : "add the images, or remove the marks");
     }
     return std::move(sources_);
   }
@@ -114,7 +115,8 @@ class Placer {
 bool IsImagePart(const Json& part) {
   if (!part.is_object()) return false;
   const std::string type = part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
-  return type == "image" || type == "image_url" || (type.empty() && (part.contains("image") || part.contains("image_url")));
+  return type == "image" || type == "image_url" ||
+         (type.empty() && (part.contains("image") || part.contains("image_url")));
 }
 
 std::vector<std::string> ListedImages(const Json& record) {
@@ -130,8 +132,8 @@ std::vector<std::string> ListedImages(const Json& record) {
     for (const Json& item : list) {
       const auto source = SourceOf(item);
       if (!source) {
-        throw InputError("'", key, "' has ", item.dump().substr(0, 60), "; wanted a path, a data: URL, or an object with path, ",
-                         "url, base64 or bytes");
+        throw InputError("'", key, "' has ", item.dump().substr(0, 60),
+                         "; wanted a path, a data: URL, or an object with path, ", "url, base64 or bytes");
       }
       sources.push_back(*source);
     }

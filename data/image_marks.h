@@ -1,7 +1,7 @@
-// Which image belongs where in a conversation. Records name images in a list beside their messages and mark their places with
-// <image> (ms-swift, LLaMA-Factory, ShareGPT), or inside the messages, as content parts (OpenAI, Anthropic, transformers).
-// Both become parts {"type": "image"} in the messages, which chat templates read, and the images' sources in their order. Opens
-// no image.
+// Which image belongs where in a conversation. Records name images in a list beside their messages and mark their
+// places with <image> (ms-swift, LLaMA-Factory, ShareGPT), or inside the messages, as content parts (OpenAI, Anthropic,
+// transformers). Both become parts {"type": "image"} in the messages, which chat templates read, and the images'
+// sources in their order. Opens no image.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,8 @@ std::vector<std::string> ListedImages(const Json& record);
 // Changes the messages as above. Throws an input error if marks and listed images differ in number.
 std::vector<std::string> PlaceImages(Json& messages, const std::vector<std::string>& listed);
 
-// Absolute paths, relative ones in `folder` or, where it has no such file, in the working directory; data: URLs as they are.
+// Absolute paths, relative ones in `folder` or, where it has no such file, in the working directory; data: URLs as they
+// are.
 std::vector<std::string> ResolvedImages(std::vector<std::string> sources, const std::filesystem::path& folder);
 
 }  // namespace trireme

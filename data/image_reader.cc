@@ -46,8 +46,8 @@ void CheckTower(const Json& config, const images::ProcessorSettings& settings, c
                                    {"spatial_merge_size", settings.merge_size}}) {
     const auto found = tower->find(key);
     if (found == tower->end() || !found->is_number_integer() || found->get<int64_t>() == value) continue;
-    throw InputError(path, ": vision_config.", key, " is ", found->dump(), ", but the image processor beside it makes ", value,
-                     "; the two files are of different models");
+    throw InputError(path, ": vision_config.", key, " is ", found->dump(), ", but the image processor beside it makes ",
+                     value, "; the two files are of different models");
   }
 }
 
@@ -96,11 +96,14 @@ images::Image ImageReader::Load(const std::string& source, const ImageGrid& grid
   const images::Image image = images::DecodeImage(file.bytes(), file.name(), most_pixels_);
   const ImageGrid found = processor_.GridFor({image.width, image.height}, file.name());
   if (!(found == grid)) {
-    throw InputError("image ", file.name(), ": its grid is ", GridText(found), " patches, but was ", GridText(grid), " when the data was tokenized; the file changed, remove the data cache (data.cache)");
+    throw InputError("image ", file.name(), ": its grid is ", GridText(found), " patches, but was ", GridText(grid),
+                     " when the data was tokenized; the file changed, remove the data cache (data.cache)");
   }
   return processor_.Prepared(image, file.name());
 }
 
-std::string ImageReader::Text() const { return Concat(processor_.Text(), ", placeholder ", placeholder_, ", ", edges_.before.size(), " edges"); }
+std::string ImageReader::Text() const {
+  return Concat(processor_.Text(), ", placeholder ", placeholder_, ", ", edges_.before.size(), " edges");
+}
 
 }  // namespace trireme

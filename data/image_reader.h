@@ -1,15 +1,15 @@
-// ImageReader: the images of records as a model wants them: a grid and its number of tokens from a file's header alone, patches
-// when they are needed. Which tokens stand for an image is the model's config.json to say; what becomes of patches is not
-// known here. Safe to use from many threads.
+// ImageReader: the images of records as a model wants them: a grid and its number of tokens from a file's header alone,
+// patches when they are needed. Which tokens stand for an image is the model's config.json to say; what becomes of
+// patches is not known here. Safe to use from many threads.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "core/base/image_grid.h"
+#include "data/image_edges.h"
 #include "images/decode.h"
 #include "images/processor.h"
-#include "data/image_edges.h"
 
 namespace trireme {
 
@@ -40,7 +40,7 @@ class ImageReader {
 
   int64_t placeholder() const { return placeholder_; }  // config.json's image_token_id
   const ImageEdges& edges() const { return edges_; }    // what stands around the placeholders of an image
-  std::string Text() const;  // everything that decides grids and patches, for digests
+  std::string Text() const;                             // everything that decides grids and patches, for digests
 
  private:
   const images::ImageProcessor processor_;

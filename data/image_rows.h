@@ -1,5 +1,5 @@
-// ImageRows: rows with the patches of their images, decoded when a row is read. What was decoded is kept, as bytes, up to a bound,
-// so that short data sets decode once. Reading ahead on all cores is the Prefetcher's.
+// ImageRows: rows with the patches of their images, decoded when a row is read. What was decoded is kept, as bytes, up
+// to a bound, so that short data sets decode once. Reading ahead on all cores is the Prefetcher's.
 #pragma once
 
 #include <list>
@@ -17,7 +17,8 @@ namespace trireme {
 // Decoded and resized images, the least recently used of which are dropped when they take more than so many bytes.
 class ImageCache {
  public:
-  ImageCache(std::shared_ptr<const ImageReader> reader, size_t most_bytes) : reader_(std::move(reader)), most_bytes_(most_bytes) {}
+  ImageCache(std::shared_ptr<const ImageReader> reader, size_t most_bytes)
+      : reader_(std::move(reader)), most_bytes_(most_bytes) {}
   std::shared_ptr<const images::Image> Get(const RowImage& image);
   size_t bytes() const;
   int64_t decoded() const { return decoded_; }

@@ -7,13 +7,14 @@
 
 namespace trireme {
 
-std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, const ImageReader& reader, std::vector<int32_t>& ids,
-                                   std::vector<float>& weights) {
+std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, const ImageReader& reader,
+                                   std::vector<int32_t>& ids, std::vector<float>& weights) {
   const auto placeholder = static_cast<int32_t>(reader.placeholder());
   const auto marks = std::ranges::count(ids, placeholder);
   if (marks != std::ssize(sources)) {
-    throw InputError("its text as the chat template renders it has ", marks, " image placeholders (token ", placeholder, "), but ",
-                     sources.size(), " images; remove placeholder tokens from the texts, or set data.template to a template that ",
+    throw InputError("its text as the chat template renders it has ", marks, " image placeholders (token ", placeholder,
+                     "), but ", sources.size(),
+                     " images; remove placeholder tokens from the texts, or set data.template to a template that ",
                      "renders image parts");
   }
   std::vector<RowImage> images;
@@ -51,14 +52,16 @@ std::vector<RowImage> FindImages(const std::vector<std::string>& sources, const 
     at = std::find(at, ids.end(), placeholder);
     const auto end = std::find_if(at, ids.end(), [&](int32_t id) { return id != placeholder; });
     if (end - at < tokens) {
-      throw InputError("image ", images.size() + 1, " (", source.substr(0, 60), ") has ", tokens, " tokens, but only ", end - at,
-                       " placeholders (token ", placeholder, ") stand for it");
+      throw InputError("image ", images.size() + 1, " (", source.substr(0, 60), ") has ", tokens, " tokens, but only ",
+                       end - at, " placeholders (token ", placeholder, ") stand for it");
     }
     images.push_back({source, grid, at - ids.begin()});
     at += tokens;
   }
   const auto left = std::count(at, ids.end(), placeholder);
-  if (left > 0) throw InputError(left, " image placeholders (token ", placeholder, ") after those of its ", sources.size(), " images");
+  if (left > 0)
+    throw InputError(left, " image placeholders (token ", placeholder, ") after those of its ", sources.size(),
+                     " images");
   return images;
 }
 

@@ -36,13 +36,12 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
   if (version != 1) throw InputError(name, ": has version ", version, "; wanted 1");
   kind_ = Load<uint8_t>(bytes.data() + 17);
   width_ = kind_ < static_cast<int>(kWidths.size()) ? kWidths[kind_] : 0;
-  if (width_ == 0)
-    throw InputError(name, ": has element type ", kind_, "; wanted an integer type: 1 to 5, or 8");
+  if (width_ == 0) throw InputError(name, ": has element type ", kind_, "; wanted an integer type: 1 to 5, or 8");
   const auto sequences = Load<uint64_t>(bytes.data() + 18), bounds = Load<uint64_t>(bytes.data() + 26);
   const bool fits = sequences <= bytes.size() / 12 && bounds <= bytes.size() / 8 && bounds >= 1;
   if (!fits || kHeader + 12 * sequences + 8 * bounds > bytes.size()) {
-    throw InputError(name, ": declares ", sequences, " sequences and ", bounds,
-                     " bounds, but has only ", bytes.size(), " bytes; is it truncated?");
+    throw InputError(name, ": declares ", sequences, " sequences and ", bounds, " bounds, but has only ", bytes.size(),
+                     " bytes; is it truncated?");
   }
   sequences_ = static_cast<int64_t>(sequences);
   documents_ = static_cast<int64_t>(bounds) - 1;
@@ -51,14 +50,14 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
     int64_t end = 0;  // a damaged offset may overflow it
     const bool sums = !__builtin_add_overflow(begin, SequenceLength(i) * static_cast<int64_t>(width_), &end);
     if (sums && begin >= 0 && begin <= end && end <= static_cast<int64_t>(tokens_.bytes().size())) continue;
-    throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i,
-                     " ends at ", end, ". Do both files belong together, and are they complete?");
+    throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i, " ends at ", end,
+                     ". Do both files belong together, and are they complete?");
   }
   for (int64_t i = 0; i <= documents_; ++i) {
     const int64_t least = i > 0 ? FirstSequence(i - 1) : 0;
     if (FirstSequence(i) < least || FirstSequence(i) > sequences_) {
-      throw InputError(name, ": document ", i, " begins at sequence ", FirstSequence(i), "; wanted ", least,
-                       " to ", sequences_);
+      throw InputError(name, ": document ", i, " begins at sequence ", FirstSequence(i), "; wanted ", least, " to ",
+                       sequences_);
     }
   }
 }
@@ -100,8 +99,7 @@ void IndexedFile::Append(int64_t document, int64_t begin, int64_t count, std::ve
     if (take > 0) {
       const auto first = Load<int64_t>(index_.bytes().data() + kHeader + 4 * sequences_ + 8 * i);
       const std::byte* place = tokens_.bytes().data() + first + begin * static_cast<int64_t>(width_);
-      for (int64_t token = 0; token < take; ++token)
-        out.push_back(Token(place + token * static_cast<int64_t>(width_)));
+      for (int64_t token = 0; token < take; ++token) out.push_back(Token(place + token * static_cast<int64_t>(width_)));
       count -= take;
     }
     begin = std::max<int64_t>(begin - length, 0);

@@ -21,8 +21,8 @@ class IndexedRows : public RowSource {
     begins_.push_back(0);
     for (const int64_t document : order_) begins_.push_back(begins_.back() + file_.DocumentLength(document));
     if (size() == 0) {
-      throw InputError(prefix.string(), ".bin: its part of ", order_.size(), " documents has ",
-                       begins_.back(), " tokens, which fill no row of data.max_length = ", options.length);
+      throw InputError(prefix.string(), ".bin: its part of ", order_.size(), " documents has ", begins_.back(),
+                       " tokens, which fill no row of data.max_length = ", options.length);
     }
     Read(0);
   }
@@ -92,9 +92,7 @@ DocumentRange PartOfDocuments(int64_t documents, const std::vector<int>& split, 
   if (!(sum > 0)) throw InputError("data.split adds up to 0; set parts such as [969, 30, 1]");
   const auto border = [&](int parts) {
     const double share =
-        std::accumulate(split.begin(), split.begin() + std::min<int>(parts, static_cast<int>(split.size())),
-                        0.0) /
-        sum;
+        std::accumulate(split.begin(), split.begin() + std::min<int>(parts, static_cast<int>(split.size())), 0.0) / sum;
     return static_cast<int64_t>(std::llround(share * static_cast<double>(documents)));
   };
   return {border(part), border(part + 1)};

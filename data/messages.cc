@@ -30,8 +30,7 @@ const Json* FirstOf(const Json& message, const char* one, const char* other) {
 Json CallOf(const Json& content) {
   Json call = ParseIfText(content, "a tool call");
   if (!call.is_object() || !call.contains("name")) {
-    throw InputError("a tool call is ", content.dump().substr(0, 60),
-                     "; wanted an object with name and arguments");
+    throw InputError("a tool call is ", content.dump().substr(0, 60), "; wanted an object with name and arguments");
   }
   return {{"type", "function"}, {"function", std::move(call)}};
 }
@@ -45,7 +44,8 @@ Json PartsOfContent(const Json& content, size_t message) {
     } else if (IsImagePart(part) || (part.is_object() && part.contains("text") && part["text"].is_string())) {
       parts.push_back(part);
     } else {
-      throw InputError("message ", message, " has a part that is neither text nor an image: ", part.dump().substr(0, 60),
+      throw InputError("message ", message,
+                       " has a part that is neither text nor an image: ", part.dump().substr(0, 60),
                        "; audio and video are not supported yet");
     }
   }
@@ -89,7 +89,8 @@ bool AsksForLoss(const Json& message) {
 
 void RefuseLoss(const Json& message, const std::string& role, size_t number) {
   if (role == "assistant" || !AsksForLoss(message)) return;
-  throw InputError("message ", number, " has the role ", role, " and a loss; only the assistant's messages are trained: ",
+  throw InputError("message ", number, " has the role ", role,
+                   " and a loss; only the assistant's messages are trained: ",
                    role == "tool_call" ? "write the call as tool_calls of an assistant's message with that loss"
                                        : "remove the key, or set data.loss to all");
 }
@@ -132,12 +133,12 @@ void RefuseMedia(const Json& object, bool images) {
   for (const std::string key : {"images", "image", "videos", "video", "audios", "audio"}) {
     if (images && key.starts_with("image")) continue;
     const auto found = object.find(key);
-    if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]")
-      continue;
+    if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]") continue;
     throw InputError("has '", key, "', which would be lost: ",
-                     key.starts_with("image") ? "images need a model that sees, and stage sft" : "audio and video are not supported yet",
-                     "; remove such records, set data.on_error to skip, or drop the key with data.columns: [",
-                     key, "=unused]");
+                     key.starts_with("image") ? "images need a model that sees, and stage sft"
+                                              : "audio and video are not supported yet",
+                     "; remove such records, set data.on_error to skip, or drop the key with data.columns: [", key,
+                     "=unused]");
   }
 }
 
@@ -145,8 +146,7 @@ Json ParseIfText(const Json& value, const std::string& key) {
   if (!value.is_string()) return value;
   Json parsed = TryParseJson(value.get_ref<const std::string&>());
   if (parsed.is_discarded()) {
-    throw InputError("'", key,
-                     "' is a string that is not JSON: ", value.get_ref<const std::string&>().substr(0, 60));
+    throw InputError("'", key, "' is a string that is not JSON: ", value.get_ref<const std::string&>().substr(0, 60));
   }
   return parsed;
 }
@@ -156,8 +156,7 @@ Json NormalMessages(const Json& list, bool images) {
     throw InputError("its messages are ", list.dump().substr(0, 60), "; wanted a list with at least one");
   Json messages = Json::array();
   for (const Json& message : list) {
-    if (!message.is_object())
-      throw InputError("has the message ", message.dump().substr(0, 60), "; wanted an object");
+    if (!message.is_object()) throw InputError("has the message ", message.dump().substr(0, 60), "; wanted an object");
     if (AddPair(messages, message, images)) continue;
     const Json* role = FirstOf(message, "role", "from");
     const Json* content = FirstOf(message, "content", "value");
@@ -166,8 +165,7 @@ Json NormalMessages(const Json& list, bool images) {
     }
     const auto known = Roles().find(role->get<std::string>());
     if (known == Roles().end()) {
-      throw InputError("has a message of the role ", role->dump(),
-                       "; wanted system, user, assistant or tool");
+      throw InputError("has a message of the role ", role->dump(), "; wanted system, user, assistant or tool");
     }
     RefuseLoss(message, known->second, messages.size() + 1);
     AddMessage(messages, message, known->second, content != nullptr ? *content : Json(), images);

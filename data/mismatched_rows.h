@@ -1,6 +1,7 @@
 // MismatchedRows: the rows of a batch with every answer moved to the next prompt, the last one's to the first: KTO
 // measures by them how far the policy is from the reference, whatever the prompt. The order is the batch's, over all
-// documents of packed rows. What they are depends on rows alone; whom they are asked of is train/methods/preference/preference.h.
+// documents of packed rows. What they are depends on rows alone; whom they are asked of is
+// train/methods/preference/preference.h.
 #pragma once
 
 #include <cstdint>

@@ -15,13 +15,13 @@
 #include "core/base/log.h"
 #include "core/io/digest.h"
 #include "core/io/user_cache.h"
-#include "stages/preference_check.h"
 #include "data/answer_tokens.h"
 #include "data/image_marks.h"
 #include "data/progress.h"
 #include "data/record_fields.h"
 #include "data/record_form.h"
 #include "data/records.h"
+#include "stages/preference_check.h"
 #include "text/all_cores.h"
 
 namespace trireme {
@@ -40,8 +40,7 @@ constexpr int64_t kMostShown = 5;  // skipped records whose errors are shown
 
 // The form in which DigestOf and Work name stores; anything else in a damaged link is not opened.
 bool IsStoreName(const std::string& name) {
-  return name.size() == 32 + 5 && name.ends_with(".rows") &&
-         name.find_first_not_of("0123456789abcdef") == 32;
+  return name.size() == 32 + 5 && name.ends_with(".rows") && name.find_first_not_of("0123456789abcdef") == 32;
 }
 
 LossOn LossOf(const DataConfig& data) {
@@ -60,13 +59,13 @@ LossOn LossOf(const DataConfig& data) {
 std::string TemplateText(const DataConfig& data) {
   if (data.template_().empty()) return {};
   if (PathExists(data.template_())) return ReadTextFile(data.template_());
-  throw InputError("data.template: ", data.template_(),
-                   " does not exist; name a file with a Jinja chat template, or ",
+  throw InputError("data.template: ", data.template_(), " does not exist; name a file with a Jinja chat template, or ",
                    "leave it out to use the tokenizer's own");
 }
 
 // The rows of a record: one, or of a pair its two sides. `folder`: of its file, where its images are.
-std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with, const fs::path& folder) {
+std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with,
+                              const fs::path& folder) {
   const Stage stage = with.options().stage;
   if (IsPreference(stage)) return TokeniseAnswers(ReadAnswers(std::move(record), options, stage), with);
   Sample sample = ReadSample(std::move(record), options);
@@ -135,32 +134,33 @@ Preparer::Preparer(const DataConfig& data, Stage stage, const ModelConfig& model
                   TemplateValuesOf(data), HasImageSettings(model.path()), model.min_pixels(), model.max_pixels()}) {}
 
 std::string Preparer::OptionsText(const DataFile& file) const {
-  std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(),
-                            "\n", data_.on_error(), "\n", data_.system(), "\n");
+  std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(), "\n",
+                            data_.on_error(), "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
   if (file.form) text += Concat("form ", file.form->digest, "\n");
   // Stores have the paths of images, which records name relative to their file: an equal file elsewhere has others.
-  if (tokenizer_.options().sees) text += Concat("images ", tokenizer_.images()->Text(), " in ", fs::absolute(file.path).parent_path().string(), "\n");
+  if (tokenizer_.options().sees)
+    text +=
+        Concat("images ", tokenizer_.images()->Text(), " in ", fs::absolute(file.path).parent_path().string(), "\n");
   return text;
 }
 
 // Named after what is known without reading the file: its path, size and time, and the options.
 fs::path Preparer::LinkOf(const DataFile& file) const {
   const fs::path& path = file.path;
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0)
-    throw InputError(path.string(), ": cannot be read: ", std::strerror(errno));
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) throw InputError(path.string(), ": cannot be read: ", std::strerror(errno));
   Digest digest;
   digest.Add(fs::absolute(path).string()).Add(OptionsText(file));
   digest.Add(Concat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
   for (const char* part : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json"}) {
-    struct stat of_file {};
+    struct stat of_file{};
     const fs::path beside = fs::absolute(fs::path(tokenizer_.options().model) / part);
     if (stat(beside.c_str(), &of_file) != 0) continue;
-    digest.Add(Concat(beside.string(), " ", of_file.st_size, " ", of_file.st_mtim.tv_sec, " ",
-                      of_file.st_mtim.tv_nsec));
+    digest.Add(
+        Concat(beside.string(), " ", of_file.st_size, " ", of_file.st_mtim.tv_sec, " ", of_file.st_mtim.tv_nsec));
   }
   digest.Add(TemplateText(data_));
   return cache_ / (digest.Hex() + ".link");
@@ -215,8 +215,8 @@ std::shared_ptr<const RowStore> Preparer::Prepare(const DataFile& file) const {
 std::string Preparer::DigestOf(const DataFile& file) const {
   Digest digest;
   digest.Add(OptionsText(file)).Add(MappedFile(file.path).bytes());
-  for (const char* part :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}) {
+  for (const char* part : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                           "chat_template.json"}) {
     const fs::path beside = fs::path(tokenizer_.options().model) / part;
     if (PathExists(beside)) digest.Add(part).Add(MappedFile(beside).bytes());
   }

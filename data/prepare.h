@@ -25,13 +25,14 @@ RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage);
 
 // Where data is cached: data.cache, or the user's cache directory.
 std::filesystem::path DataCacheOf(const DataConfig& data);
-// Makes it; an input error if it cannot be written: the user's may be in a read-only home directory, as on many clusters.
+// Makes it; an input error if it cannot be written: the user's may be in a read-only home directory, as on many
+// clusters.
 void MakeDataCache(const std::filesystem::path& cache);
 
 class Preparer {
  public:
-  // `model`: whose path is the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it waits
-  // until another one has. `data` outlives it.
+  // `model`: whose path is the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it
+  // waits until another one has. `data` outlives it.
   Preparer(const DataConfig& data, Stage stage, const ModelConfig& model, bool works);
 
   std::shared_ptr<const RowStore> Prepare(const DataFile& file) const;

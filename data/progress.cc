@@ -14,9 +14,7 @@ namespace {
 
 constexpr int kBarWidth = 30;
 
-std::chrono::milliseconds FirstPause(bool terminal) {
-  return std::chrono::milliseconds(terminal ? 200 : 2'000);
-}
+std::chrono::milliseconds FirstPause(bool terminal) { return std::chrono::milliseconds(terminal ? 200 : 2'000); }
 
 std::chrono::milliseconds Pause(bool terminal) { return std::chrono::milliseconds(terminal ? 200 : 10'000); }
 
@@ -54,9 +52,8 @@ void Progress::Show() {
   const auto left = static_cast<int64_t>(seconds / share * (1 - share) + 0.5);
   std::string bar(kBarWidth, ' ');
   std::fill_n(bar.begin(), static_cast<int>(share * kBarWidth), '=');
-  const std::string line =
-      Concat(terminal_ ? "\r" : "", what_, " [", bar, "] ", static_cast<int>(100 * share), " %, ", left,
-             " s left", terminal_ ? "  " : "\n");
+  const std::string line = Concat(terminal_ ? "\r" : "", what_, " [", bar, "] ", static_cast<int>(100 * share), " %, ",
+                                  left, " s left", terminal_ ? "  " : "\n");
   std::fputs(line.c_str(), stderr);
 }
 

@@ -1,5 +1,5 @@
-// RecordCursor: records of many files in order, some at a time, each file opened when its turn comes. For data that is read while
-// it is trained on; whoever knows all of it uses records.h.
+// RecordCursor: records of many files in order, some at a time, each file opened when its turn comes. For data that is
+// read while it is trained on; whoever knows all of it uses records.h.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/config.pb.h"
-#include "parallel/graph/specs.h"
 #include "data/messages.h"
+#include "parallel/graph/specs.h"
 #include "text/template_values.h"
 
 namespace trireme {
@@ -52,10 +52,8 @@ std::vector<int32_t> IdsAt(const Json& record, const char* key) {
   for (const Json& id : list) {
     const bool fits = id.is_number_integer() && id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
     if (!fits) throw InputError(key, " has ", id.dump(), "; wanted whole numbers");
-    const bool low =
-        id.get<int64_t>() < 0 && !(std::string_view(key) == "labels" && id.get<int64_t>() == kNotTrained);
-    if (low)
-      throw InputError(key, " has ", id.dump(), "; wanted a token's id", key[0] == 'l' ? " or -100" : "");
+    const bool low = id.get<int64_t>() < 0 && !(std::string_view(key) == "labels" && id.get<int64_t>() == kNotTrained);
+    if (low) throw InputError(key, " has ", id.dump(), "; wanted a token's id", key[0] == 'l' ? " or -100" : "");
     ids.push_back(static_cast<int32_t>(id.get<int64_t>()));
   }
   return ids;

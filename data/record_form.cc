@@ -10,9 +10,7 @@
 namespace trireme {
 namespace {
 
-bool HasColumn(const Json& record, const std::string& column) {
-  return !column.empty() && Has(record, column.c_str());
-}
+bool HasColumn(const Json& record, const std::string& column) { return !column.empty() && Has(record, column.c_str()); }
 
 // A text that is not empty.
 bool HasText(const Json& record, const std::string& column) {
@@ -24,10 +22,10 @@ Json Message(const char* role, Json content) { return {{"role", role}, {"content
 // What both formats may have beside their messages.
 void AddCommon(const Json& record, const RecordForm& form, Json& formed) {
   const std::array<std::pair<const std::string*, const char*>, 5> columns = {{{&form.system, "system"},
-                                                                             {&form.tools, "tools"},
-                                                                             {&form.images, "images"},
-                                                                             {&form.videos, "videos"},
-                                                                             {&form.audios, "audios"}}};
+                                                                              {&form.tools, "tools"},
+                                                                              {&form.images, "images"},
+                                                                              {&form.videos, "videos"},
+                                                                              {&form.audios, "audios"}}};
   for (const auto& [column, name] : columns) {
     if (HasText(record, *column)) formed[name] = record[*column];
   }
@@ -48,7 +46,8 @@ Json ReadAlpaca(const Json& record, const RecordForm& form) {
   const bool answered = HasColumn(record, form.response);
   if (form.plain_text && !answered) return {{"text", prompt}};
   if (form.plain_text) {
-    throw InputError("has a response ('", form.response, "'), which stage pt does not train; set stage: sft, or name only the ",
+    throw InputError("has a response ('", form.response,
+                     "'), which stage pt does not train; set stage: sft, or name only the ",
                      "text's column in its entry: \"columns\": {\"prompt\": \"", form.prompt, "\"}");
   }
   Json past = Json::object();
@@ -72,8 +71,8 @@ class Conversations {
 
   Json Read(const Json& record) const {
     if (!HasColumn(record, form_.messages)) {
-      throw InputError("has no '", form_.messages, "': its keys are ", KeysOf(record), "; name the column of its messages in ",
-                       "its entry: \"columns\": {\"messages\": …}");
+      throw InputError("has no '", form_.messages, "': its keys are ", KeysOf(record),
+                       "; name the column of its messages in ", "its entry: \"columns\": {\"messages\": …}");
     }
     const Json list = ParseIfText(record[form_.messages], form_.messages);
     if (!list.is_array()) throw InputError("'", form_.messages, "' is ", list.dump().substr(0, 60), "; wanted a list");
@@ -114,9 +113,10 @@ class Conversations {
     const bool asks = is(form_.user_tag) || is(form_.observation_tag);
     const bool fits = answers ? is(form_.assistant_tag) || is(form_.function_tag) : asks;
     if (!fits) {
-      throw InputError("message ", index + 1, " is by '", tag, "'; wanted ",
-                       answers ? Words(form_.assistant_tag, form_.function_tag) : Words(form_.user_tag, form_.observation_tag),
-                       " there, as its tags in dataset_info.json say");
+      throw InputError(
+          "message ", index + 1, " is by '", tag, "'; wanted ",
+          answers ? Words(form_.assistant_tag, form_.function_tag) : Words(form_.user_tag, form_.observation_tag),
+          " there, as its tags in dataset_info.json say");
     }
     if (is(form_.function_tag)) return AddCalls(messages, ContentOf(message, index));
     Json normal = Message(asks ? (is(form_.user_tag) ? "user" : "tool") : "assistant", ContentOf(message, index));
@@ -136,8 +136,8 @@ class Conversations {
   Json Answer(const Json& record, const std::string& column) const {
     const Json& message = record[column];
     if (!message.is_object()) {
-      throw InputError("'", column, "' is ", message.dump().substr(0, 60), "; wanted one message with '", form_.role_tag,
-                       "' and '", form_.content_tag, "'");
+      throw InputError("'", column, "' is ", message.dump().substr(0, 60), "; wanted one message with '",
+                       form_.role_tag, "' and '", form_.content_tag, "'");
     }
     Json answer = Json::array();
     Add(answer, message, TagOf(message, 0), 0, /*answers=*/true);
@@ -148,8 +148,8 @@ class Conversations {
     if (message.is_object() && Has(message, form_.role_tag.c_str()) && message[form_.role_tag].is_string()) {
       return message[form_.role_tag].get<std::string>();
     }
-    throw InputError("message ", index + 1, " is ", message.dump().substr(0, 60), "; wanted its role under '", form_.role_tag,
-                     "'");
+    throw InputError("message ", index + 1, " is ", message.dump().substr(0, 60), "; wanted its role under '",
+                     form_.role_tag, "'");
   }
 
   Json ContentOf(const Json& message, size_t index) const {

@@ -1,5 +1,5 @@
-// How the records of a described data set are written: which columns hold what, and what roles are called. Turns such a record
-// into the one that samples.h and answer_samples.h read, by the rules of LLaMA-Factory. Opens no file.
+// How the records of a described data set are written: which columns hold what, and what roles are called. Turns such a
+// record into the one that samples.h and answer_samples.h read, by the rules of LLaMA-Factory. Opens no file.
 #pragma once
 
 #include <string>

@@ -62,9 +62,7 @@ class Lines {
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
   }
-  std::string Where(int64_t index) const {
-    return Concat(file_->path().string(), ":", positions_[index].number);
-  }
+  std::string Where(int64_t index) const { return Concat(file_->path().string(), ":", positions_[index].number); }
 
  private:
   struct Place {
@@ -107,8 +105,7 @@ class TextLines : public RecordFile {
 
 class RecordList : public RecordFile {
  public:
-  RecordList(std::vector<Json> records, std::string path)
-      : records_(std::move(records)), path_(std::move(path)) {}
+  RecordList(std::vector<Json> records, std::string path) : records_(std::move(records)), path_(std::move(path)) {}
   int64_t size() const override { return static_cast<int64_t>(records_.size()); }
   std::string Where(int64_t record) const override { return Concat(path_, ": record ", record + 1); }
   Json Read(int64_t record) const override {
@@ -157,7 +154,8 @@ const Format* FormatOf(const std::filesystem::path& path) {
 // A list of objects, or one object per line with the same extension.
 std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
   if (path.filename() == "dataset_info.json") {
-    throw InputError(path.string(), ": describes data sets and holds no records; set data.dataset_info to it, and name ",
+    throw InputError(path.string(),
+                     ": describes data sets and holds no records; set data.dataset_info to it, and name ",
                      "data sets of it in data.train");
   }
   auto file = std::make_unique<const FileText>(path);
@@ -165,7 +163,8 @@ std::unique_ptr<RecordFile> OpenJson(const std::filesystem::path& path) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '[') return std::make_unique<JsonLines>(std::move(file));
-  return std::make_unique<RecordList>(ParseJson(std::string(text), path.string()).get<std::vector<Json>>(), path.string());
+  return std::make_unique<RecordList>(ParseJson(std::string(text), path.string()).get<std::vector<Json>>(),
+                                      path.string());
 }
 
 std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {

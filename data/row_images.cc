@@ -15,8 +15,8 @@ constexpr char kPixels[] = "pixel_values", kGrids[] = "image_grid_thw", kImages[
 
 std::vector<ImageGrid> GridsOf(const Json& list, const std::string& where) {
   const auto refuse = [&](const Json& item) -> Error {
-    return InputError(where, ": ", kGrids, " has ", item.dump().substr(0, 60), "; wanted [1, height, width] in patches for ",
-                      "each image, or [tiles, height, width]");
+    return InputError(where, ": ", kGrids, " has ", item.dump().substr(0, 60),
+                      "; wanted [1, height, width] in patches for ", "each image, or [tiles, height, width]");
   };
   if (!list.is_array()) throw refuse(list);
   std::vector<ImageGrid> grids;
@@ -38,8 +38,8 @@ std::shared_ptr<const std::vector<float>> PixelsOf(const std::filesystem::path& 
   const TensorView& view = found->second;
   const Shape wanted = {patches, elements};
   if (view.shape != wanted || view.dtype != DType::kFp32) {
-    throw InputError(where, ": ", kPixels, " in ", path.string(), " is ", ShapeText(view.shape), "; the row's grids and the ",
-                     "model want ", ShapeText(wanted), " in fp32");
+    throw InputError(where, ": ", kPixels, " in ", path.string(), " is ", ShapeText(view.shape),
+                     "; the row's grids and the ", "model want ", ShapeText(wanted), " in fp32");
   }
   auto pixels = std::make_shared<std::vector<float>>(static_cast<size_t>(patches * elements));
   std::memcpy(pixels->data(), view.bytes.data(), view.bytes.size());
@@ -72,17 +72,19 @@ void RefuseRowImages(const Json& object, const std::string& where) {
   }
 }
 
-void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder, const ImageInputs* kind,
-                   Row& row) {
+void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder,
+                   const ImageInputs* kind, Row& row) {
   const bool given = object.contains(kPixels) || object.contains(kGrids);
   const bool named = object.contains(kImages);
   if (kind == nullptr) {
-    if (given || named) throw InputError(where, ": has ", given ? kPixels : kImages, ", but the model has no vision tower");
+    if (given || named)
+      throw InputError(where, ": has ", given ? kPixels : kImages, ", but the model has no vision tower");
     return;
   }
   if (named) {
     if (given) throw InputError(where, ": has both ", kImages, " and ", kPixels, "; wanted one of them");
-    for (const std::string& source : ResolvedImages(ListedImages(object), folder)) row.images.push_back({.source = source});
+    for (const std::string& source : ResolvedImages(ListedImages(object), folder))
+      row.images.push_back({.source = source});
     return;
   }
   if (given) {

@@ -6,17 +6,17 @@
 #include <string>
 
 #include "core/base/json.h"
-#include "parallel/graph/graph.h"
 #include "data/rows.h"
+#include "parallel/graph/graph.h"
 
 namespace trireme {
 
-// From {"pixel_values": "FILE.safetensors", "image_grid_thw": [[1, height, width], …]} beside the row's tokens, if it has
-// these keys; FILE holds a tensor pixel_values of [patches, elements of a patch] and is relative to `folder`. `kind`:
-// nullptr: the model does not see, and such keys are refused. With {"images": […]} instead, row.images only gets their
-// sources: LoadRowImages (image_rows.h) does the rest.
-void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder, const ImageInputs* kind,
-                   Row& row);
+// From {"pixel_values": "FILE.safetensors", "image_grid_thw": [[1, height, width], …]} beside the row's tokens, if it
+// has these keys; FILE holds a tensor pixel_values of [patches, elements of a patch] and is relative to `folder`.
+// `kind`: nullptr: the model does not see, and such keys are refused. With {"images": […]} instead, row.images only
+// gets their sources: LoadRowImages (image_rows.h) does the rest.
+void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder,
+                   const ImageInputs* kind, Row& row);
 
 // For rows of other forms: refuses the keys of images, which nobody would read.
 void RefuseRowImages(const Json& object, const std::string& where);

@@ -52,7 +52,8 @@ std::optional<uint64_t> BytesOf(const Footer& footer) {
 std::vector<uint32_t> WordsOf(const std::vector<RowImage>& images) {
   std::vector<uint32_t> words;
   for (const RowImage& image : images) {
-    for (const int64_t number : {image.grid.time, image.grid.height, image.grid.width, image.first, std::ssize(image.source)}) {
+    for (const int64_t number :
+         {image.grid.time, image.grid.height, image.grid.width, image.first, std::ssize(image.source)}) {
       words.push_back(static_cast<uint32_t>(number));
     }
     words.resize(words.size() + (image.source.size() + 3) / 4);
@@ -132,8 +133,7 @@ RowStore::RowStore(const std::filesystem::path& path) : file_(path) {
   const size_t size = file_.bytes().size();
   Footer footer;
   if (size >= sizeof footer) std::memcpy(&footer, file_.bytes().data() + size - sizeof footer, sizeof footer);
-  const bool known =
-      size >= sizeof footer && std::memcmp(footer.magic, kRowStoreMagic, sizeof kRowStoreMagic) == 0;
+  const bool known = size >= sizeof footer && std::memcmp(footer.magic, kRowStoreMagic, sizeof kRowStoreMagic) == 0;
   if (!known || BytesOf(footer) != size) {
     throw InputError(path.string(), ": is not a complete file of tokenized rows");
   }
@@ -153,7 +153,8 @@ void RowStore::CheckTables() const {
   bool rises = FirstToken(0) == 0 && FirstWeight(0) == 0 && FirstWord(0) == 0;
   for (int64_t row = 0; row < rows_ && rises; ++row) {
     const uint64_t tokens = FirstToken(row + 1) - FirstToken(row), weights = FirstWeight(row + 1) - FirstWeight(row);
-    rises = FirstToken(row + 1) >= FirstToken(row) && (weights == 0 || weights == tokens) && FirstWord(row + 1) >= FirstWord(row);
+    rises = FirstToken(row + 1) >= FirstToken(row) && (weights == 0 || weights == tokens) &&
+            FirstWord(row + 1) >= FirstWord(row);
   }
   if (rises && 8 * FirstToken(rows_) + 4 * FirstWeight(rows_) + 4 * FirstWord(rows_) == tables_) return;
   throw InputError(file_.path().string(), ": the table of its rows points outside the file");
@@ -170,9 +171,7 @@ uint64_t RowStore::FirstWord(int64_t row) const { return LoadAt<uint64_t>(Table(
 int64_t RowStore::Trained(int64_t row) const { return LoadAt<uint32_t>(Table(24) + 4 * row); }
 float RowStore::Value(int64_t row) const { return LoadAt<float>(Table(32) + 4 * row); }
 
-int64_t RowStore::Length(int64_t row) const {
-  return static_cast<int64_t>(FirstToken(row + 1) - FirstToken(row));
-}
+int64_t RowStore::Length(int64_t row) const { return static_cast<int64_t>(FirstToken(row + 1) - FirstToken(row)); }
 
 const int32_t* RowStore::Tokens(int64_t row) const {
   return reinterpret_cast<const int32_t*>(file_.bytes().data() + 8 * FirstToken(row) + 4 * FirstWeight(row) +

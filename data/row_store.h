@@ -1,11 +1,12 @@
 // RowStore: tokenized rows in one memory-mapped file, so that every process of a host shares its pages and
 // touches only the rows it reads. Written once, atomically. Does not interpret the tokens.
 //
-// The file: for each row its ids, then its labels, as int32, and where labels have weights, those as fp32, and where it has
-// images, these in words of 4 bytes; then the tables: the rows' first tokens, first weights and first words of images (uint64,
-// one more than rows each), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32), the rows' values (fp32: what the data says of an answer); last 64 bytes that say what is there,
-// with a digest of themselves and the tables. Opening reads tables and end alone; a row is held against its digest whenever
-// it is read, so that a large store is never read for its digests' sake.
+// The file: for each row its ids, then its labels, as int32, and where labels have weights, those as fp32, and where it
+// has images, these in words of 4 bytes; then the tables: the rows' first tokens, first weights and first words of
+// images (uint64, one more than rows each), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32), the
+// rows' values (fp32: what the data says of an answer); last 64 bytes that say what is there, with a digest of
+// themselves and the tables. Opening reads tables and end alone; a row is held against its digest whenever it is read,
+// so that a large store is never read for its digests' sake.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct StoredRow {
   std::vector<int32_t> ids;
   std::vector<int32_t> labels;
   std::vector<float> weights = {};  // by label: what it counts in the loss; empty: 1 each
-  float value = 0;  // of an answer: its label, or its pair's margin
+  float value = 0;                  // of an answer: its label, or its pair's margin
   std::vector<RowImage> images = {};
 };
 

@@ -21,12 +21,8 @@ class PlacedRows : public RowSource {
   PlacedRows(std::vector<Rows> parts, std::vector<Place> positions)
       : parts_(std::move(parts)), positions_(std::move(positions)) {}
   int64_t size() const override { return static_cast<int64_t>(positions_.size()); }
-  int64_t Length(int64_t row) const override {
-    return parts_[positions_[row].part]->Length(positions_[row].row);
-  }
-  int64_t Trained(int64_t row) const override {
-    return parts_[positions_[row].part]->Trained(positions_[row].row);
-  }
+  int64_t Length(int64_t row) const override { return parts_[positions_[row].part]->Length(positions_[row].row); }
+  int64_t Trained(int64_t row) const override { return parts_[positions_[row].part]->Trained(positions_[row].row); }
   Row Read(int64_t row) const override { return parts_[positions_[row].part]->Read(positions_[row].row); }
   RowExtent Extent(int64_t row) const override { return parts_[positions_[row].part]->Extent(positions_[row].row); }
 
@@ -80,8 +76,8 @@ Rows BlendRows(std::vector<Rows> parts, const std::vector<double>& weights) {
     size_t furthest = 0;
     double most = -1;
     for (size_t part = 0; part < parts.size(); ++part) {
-      const double behind = weights[part] / sum * static_cast<double>(std::max<int64_t>(i, 1)) -
-                            static_cast<double>(given[part]);
+      const double behind =
+          weights[part] / sum * static_cast<double>(std::max<int64_t>(i, 1)) - static_cast<double>(given[part]);
       if (part > 0 && behind <= most) continue;
       most = behind;
       furthest = part;
@@ -105,8 +101,7 @@ Rows SampleRows(Rows rows, int64_t count, uint64_t seed, const std::string& name
 SplitRows SetAside(Rows rows, double share, uint64_t seed) {
   if (share <= 0) return {std::move(rows), nullptr};
   if (rows->size() < 2) {
-    throw InputError("data.valid_ratio = ", share, " needs at least 2 rows to split; there are ",
-                     rows->size());
+    throw InputError("data.valid_ratio = ", share, " needs at least 2 rows to split; there are ", rows->size());
   }
   const auto wanted = static_cast<int64_t>(std::llround(share * static_cast<double>(rows->size())));
   const int64_t count = std::clamp<int64_t>(wanted, 1, rows->size() - 1);

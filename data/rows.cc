@@ -19,8 +19,7 @@ std::vector<int64_t> ReadIds(const Json& object, const char* key, const std::str
   if (found == object.end() || !found->is_array()) throw InputError(where, ": wanted a list '", key, "'");
   std::vector<int64_t> ids;
   for (const Json& id : *found) {
-    if (!id.is_number_integer())
-      throw InputError(where, ": ", key, " has ", id.dump(), "; wanted whole numbers");
+    if (!id.is_number_integer()) throw InputError(where, ": ", key, " has ", id.dump(), "; wanted whole numbers");
     ids.push_back(id.get<int64_t>());
   }
   return ids;
@@ -43,8 +42,7 @@ void CheckRow(const Row& row, int64_t vocabulary, const std::string& where) {
   for (size_t i = 0; i < row.input_ids.size(); ++i) {
     const int64_t label = row.labels[i];
     if (label != kNotTrained && (label < 0 || label >= vocabulary)) {
-      throw InputError(where, ": labels[", i, "] = ", label, " is neither -100 nor in the vocabulary of ",
-                       vocabulary);
+      throw InputError(where, ": labels[", i, "] = ", label, " is neither -100 nor in the vocabulary of ", vocabulary);
     }
   }
 }

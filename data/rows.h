@@ -48,7 +48,8 @@ struct Row {
   // [patches, elements of a patch].
   std::vector<ImageGrid> grids = {};
   std::shared_ptr<const std::vector<float>> patches = {};
-  std::vector<RowImage> images = {};  // where they come from; patches are theirs once a source with ImageRows has read the row
+  std::vector<RowImage> images =
+      {};  // where they come from; patches are theirs once a source with ImageRows has read the row
 };
 
 struct ImageInputs;  // parallel/graph/graph.h
@@ -62,7 +63,8 @@ class RowSource {
   // Predicted tokens: labels after the first position of their document that are not -100.
   virtual int64_t Trained(int64_t row) const = 0;
   virtual Row Read(int64_t row) const = 0;
-  // What the row costs depends on these; known without its tokens and pixels. A source that cannot tell documents apart has one.
+  // What the row costs depends on these; known without its tokens and pixels. A source that cannot tell documents apart
+  // has one.
   virtual RowExtent Extent(int64_t row) const { return {.documents = {Length(row)}}; }
   // Reading a row is work (images are decoded) and may be done on several threads at once.
   virtual bool ReadingIsWork() const { return false; }
@@ -84,7 +86,8 @@ class RowList : public RowSource {
 
 // One {"input_ids": […], "labels": […]} per line, with optional "starts", "weights" and "samples". Rejects,
 // with file and line, what is not a row, an empty one, an id outside [0, vocabulary), and weights on some
-// rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it does not.
+// rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it does
+// not.
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
 // One {"input_ids": […]} per line, and images as above; other keys are ignored; rejected as above. Rows without labels.

@@ -32,8 +32,8 @@ std::optional<Json> ReadMessages(const Json& record, bool images) {
   }
   const auto question = Question(record);
   if (!question) return std::nullopt;
-  const auto answer = FindField(record, {"response", "answer", "output", "targets", "target", "answer_key",
-                                    "answers", "solution", "completion"});
+  const auto answer = FindField(
+      record, {"response", "answer", "output", "targets", "target", "answer_key", "answers", "solution", "completion"});
   if (!answer) throw InputError("has a question but no answer: its keys are ", KeysOf(record));
   Json messages = QuestionMessages(record, *question);
   messages.push_back({{"role", "assistant"}, {"content", TextAt(record, *answer)}});
@@ -65,10 +65,9 @@ Sample ReadSample(Json record, const SampleOptions& options) {
     }
     return PlainText{TextAt(record, "text")};
   }
-  throw InputError(
-      "has no known format: its keys are ", KeysOf(record),
-      "; wanted messages, conversations, query and response, instruction and output, text, or input_ids; "
-      "data.columns renames keys");
+  throw InputError("has no known format: its keys are ", KeysOf(record),
+                   "; wanted messages, conversations, query and response, instruction and output, text, or input_ids; "
+                   "data.columns renames keys");
 }
 
 }  // namespace trireme

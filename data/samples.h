@@ -13,9 +13,9 @@
 namespace trireme {
 
 struct Conversation {
-  Json messages;         // [{"role": system | user | assistant | tool, "content": …, …}, …]
-  Json tools = nullptr;  // a list of functions, or null
-  Json variables = Json::object();  // of the chat template
+  Json messages;                         // [{"role": system | user | assistant | tool, "content": …, …}, …]
+  Json tools = nullptr;                  // a list of functions, or null
+  Json variables = Json::object();       // of the chat template
   std::vector<std::string> images = {};  // sources, in the order of the messages' parts {"type": "image"}
 };
 

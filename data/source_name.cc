@@ -27,8 +27,7 @@ std::vector<fs::path> Matches(const std::string& pattern) {
   if (pattern.find_first_of("*?[") == std::string::npos) return {};
   glob_t found{};
   std::vector<fs::path> paths;
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   return paths;
 }
@@ -40,8 +39,7 @@ bool HoldsData(const fs::path& path) {
 }
 
 template <typename T>
-T ParseNumber(const std::string& digits, const std::string& key, const std::string& text,
-              const char* wanted) {
+T ParseNumber(const std::string& digits, const std::string& key, const std::string& text, const char* wanted) {
   T value{};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
@@ -72,13 +70,11 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
   }
   if (IsThere(name.path)) return name;
   if (text.find("**") != std::string::npos) {
-    throw InputError(key, ": ", text,
-                     ": ** is not supported; name the directory to use all files below it");
+    throw InputError(key, ": ", text, ": ** is not supported; name the directory to use all files below it");
   }
   const bool pattern = text.find_first_of("*?[") != std::string::npos;
   throw InputError(key, ": ", text,
-                   pattern ? " matches no file; check the pattern"
-                           : " does not exist; check the path");
+                   pattern ? " matches no file; check the pattern" : " does not exist; check the path");
 }
 
 SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config) {
@@ -104,8 +100,7 @@ std::optional<fs::path> IndexedPrefix(const fs::path& path) {
   std::error_code ignored;
   fs::path prefix = path;
   if (path.extension() == ".bin" || path.extension() == ".idx") prefix.replace_extension();
-  const bool both =
-      fs::exists(prefix.string() + ".idx", ignored) && fs::exists(prefix.string() + ".bin", ignored);
+  const bool both = fs::exists(prefix.string() + ".idx", ignored) && fs::exists(prefix.string() + ".bin", ignored);
   return both ? std::optional(prefix) : std::nullopt;
 }
 
@@ -115,8 +110,7 @@ namespace {
 std::vector<fs::path> DataBelow(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code unreadable;  // a broken link is not data
     if (entry->is_regular_file(unreadable) && HoldsData(entry->path())) files.push_back(entry->path());
   }
@@ -136,8 +130,8 @@ std::vector<fs::path> FilesOfPattern(const fs::path& pattern, const std::string&
     }
   }
   if (!files.empty()) return files;
-  throw InputError(key, ": ", pattern.string(),
-                   " matches no data; wanted files ending in ", RecordEndings(), " or .idx");
+  throw InputError(key, ": ", pattern.string(), " matches no data; wanted files ending in ", RecordEndings(),
+                   " or .idx");
 }
 
 }  // namespace
@@ -147,9 +141,8 @@ std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
   if (!IsDirectory(path)) return {path};
   std::vector<fs::path> files = DataBelow(path);
   if (!files.empty()) return files;
-  throw InputError(
-      key, ": ", path.string(),
-      " is a directory without data; wanted files in it ending in ", RecordEndings(), " or .idx");
+  throw InputError(key, ": ", path.string(), " is a directory without data; wanted files in it ending in ",
+                   RecordEndings(), " or .idx");
 }
 
 std::vector<DataFile> FilesOf(const SourceName& name, const std::string& key) {

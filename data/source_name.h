@@ -1,5 +1,5 @@
-// An entry of data.train: a path, a glob or the name of a described data set, optionally followed by a number of samples or a
-// weight. Opens no data.
+// An entry of data.train: a path, a glob or the name of a described data set, optionally followed by a number of
+// samples or a weight. Opens no data.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class Config;  // core/config.pb.h
 
 struct SourceName {
   std::filesystem::path path;
-  std::optional<int64_t> count;  // NAME#500
-  std::optional<double> weight;  // NAME@0.3
+  std::optional<int64_t> count;                      // NAME#500
+  std::optional<double> weight;                      // NAME@0.3
   std::shared_ptr<const RecordForm> form = nullptr;  // of a described data set
 };
 

@@ -18,12 +18,14 @@ std::vector<DataFile> StreamedFiles(const Config& config) {
   for (const std::string& entry : config.data().train()) {
     const SourceName name = ParseSourceName(entry, "data.train", config);
     if (name.count || name.weight) {
-      throw InputError("data.train: ", entry, ": streamed data is taken as it is; leave the number after # or @ (or num_samples) ",
+      throw InputError("data.train: ", entry,
+                       ": streamed data is taken as it is; leave the number after # or @ (or num_samples) ",
                        "out, or set data.streaming to false");
     }
     for (const DataFile& file : FilesOf(name, "data.train")) {
       if (IndexedPrefix(file.path)) {
-        throw InputError("data.train: ", file.path.string(), " is tokenized already and needs no data.streaming; leave that out");
+        throw InputError("data.train: ", file.path.string(),
+                         " is tokenized already and needs no data.streaming; leave that out");
       }
       files.push_back(file);
     }
@@ -34,8 +36,9 @@ std::vector<DataFile> StreamedFiles(const Config& config) {
 std::string StreamDigest(const Config& config, const std::vector<DataFile>& files, const Preparer& preparer) {
   const DataConfig& data = config.data();
   Digest digest;
-  digest.Add(Concat("stream 1 ", data.shuffle_buffer(), " ", data.shuffle(), " ", data.packing(), " ", data.max_length(), " ",
-                    data.over_length(), " ", config.run().seed(), " ", config.run().global_batch()));
+  digest.Add(Concat("stream 1 ", data.shuffle_buffer(), " ", data.shuffle(), " ", data.packing(), " ",
+                    data.max_length(), " ", data.over_length(), " ", config.run().seed(), " ",
+                    config.run().global_batch()));
   for (const DataFile& file : files) digest.Add(preparer.IdentityOf(file));
   return digest.Hex();
 }
@@ -56,12 +59,13 @@ void CheckStreaming(const Config& config) {
   const auto refuse = [](bool is_set, const char* what, const char* instead) {
     if (is_set) throw InputError("data.streaming: ", what, "; ", instead);
   };
-  refuse(config.stage() != STAGE_PT && config.stage() != STAGE_SFT, "only data of stages pt and sft is streamed", "leave it out");
+  refuse(config.stage() != STAGE_PT && config.stage() != STAGE_SFT, "only data of stages pt and sft is streamed",
+         "leave it out");
   refuse(config.run().steps() == 0, "how many rows there are is not known before they were read", "set run.steps");
-  refuse(config.data().valid_ratio() > 0 || config.data().split_size() > 0, "data.valid_ratio and data.split need all rows at once",
-         "set data.valid");
-  refuse(config.run().save_every_epoch() || config.run().eval_every_epoch(), "where an epoch ends is not known beforehand",
-         "set run.save_every and run.eval_every");
+  refuse(config.data().valid_ratio() > 0 || config.data().split_size() > 0,
+         "data.valid_ratio and data.split need all rows at once", "set data.valid");
+  refuse(config.run().save_every_epoch() || config.run().eval_every_epoch(),
+         "where an epoch ends is not known beforehand", "set run.save_every and run.eval_every");
 }
 
 Rows OpenStream(const Config& config, const DataPlace& place) {
@@ -80,9 +84,10 @@ Rows OpenStream(const Config& config, const DataPlace& place) {
   Digest name;  // two runs may read the same data, each at its own pace
   name.Add(options.digest).Add(std::filesystem::absolute(config.run().output()).string());
   options.chunks = DataCacheOf(config.data()) / name.Hex();
-  return std::make_shared<StreamRows>(std::move(options), preparer, [&config, vocabulary = place.vocabulary](auto store) {
-    return RowsOfChunk(std::move(store), config, vocabulary);
-  });
+  return std::make_shared<StreamRows>(std::move(options), preparer,
+                                      [&config, vocabulary = place.vocabulary](auto store) {
+                                        return RowsOfChunk(std::move(store), config, vocabulary);
+                                      });
 }
 
 }  // namespace trireme

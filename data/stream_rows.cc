@@ -71,13 +71,15 @@ void StreamRows::JumpTo(int64_t row) const {
   std::string line;
   std::getline(lines, line);
   if (TryParseJson(line) != Json({{"stream", options_.digest}})) {
-    throw InputError(options_.index.string(), ": the data, or how it is read, has changed since this run began, so that its ",
-                     "position in the data would be lost; restore data.*, model.path and run.seed, or set another run.output");
+    throw InputError(
+        options_.index.string(), ": the data, or how it is read, has changed since this run began, so that its ",
+        "position in the data would be lost; restore data.*, model.path and run.seed, or set another run.output");
   }
   while (std::getline(lines, line)) {
     const Json start = TryParseJson(line);
     if (!start.is_object()) continue;  // a run that was killed may have left a truncated line
-    const Start known{start.at("chunk"), start.at("epoch"), start.at("first_row"), {start.at("file"), start.at("record")}};
+    const Start known{
+        start.at("chunk"), start.at("epoch"), start.at("first_row"), {start.at("file"), start.at("record")}};
     indexed_ = known.chunk;
     if (known.first_row <= row) next_ = known;
   }
@@ -88,7 +90,8 @@ void StreamRows::Advance() const {
   if (start.epoch > 0 && start.first_row == 0) {
     throw InputError("data.train: no record of ", options_.files.size(), " files makes a row to train on");
   }
-  if (options_.works && !coming_.valid()) coming_ = std::async(std::launch::async, [this, start] { return Make(start); });
+  if (options_.works && !coming_.valid())
+    coming_ = std::async(std::launch::async, [this, start] { return Make(start); });
   next_ = options_.works ? coming_.get() : StartAfter(start);
   chunks_.push_back({start, Open(start)});
   AddToIndex(start);
@@ -148,10 +151,10 @@ StreamRows::Start StreamRows::Make(const Start& start) const {
   const int64_t rows = rows_of_(std::make_shared<RowStore>(StoreOf(start.chunk)))->size();
   Start next{start.chunk + 1, start.epoch, start.first_row + rows, cursor_->position()};
   if (cursor_->AtEnd()) next = {next.chunk, next.epoch + 1, next.first_row, {}};
-  WriteAtomicFile(NoteOf(start.chunk), JsonLine({{"epoch", next.epoch},
-                                                 {"first_row", next.first_row},
-                                                 {"file", next.at.file},
-                                                 {"record", next.at.record}}));
+  WriteAtomicFile(
+      NoteOf(start.chunk),
+      JsonLine(
+          {{"epoch", next.epoch}, {"first_row", next.first_row}, {"file", next.at.file}, {"record", next.at.record}}));
   return next;
 }
 

@@ -1,7 +1,7 @@
-// StreamRows: rows of data that is tokenized while it is trained on, for data too large to tokenize first. Records are taken in
-// the files' order, `buffer` at a time; such a chunk is tokenized, packed and shuffled as if it were all there is, and its file is
-// removed when it was used. Row i is a function of the options and the files alone: the same on every rank, under every layout,
-// and after a resume, which an index of the chunks makes quick.
+// StreamRows: rows of data that is tokenized while it is trained on, for data too large to tokenize first. Records are
+// taken in the files' order, `buffer` at a time; such a chunk is tokenized, packed and shuffled as if it were all there
+// is, and its file is removed when it was used. Row i is a function of the options and the files alone: the same on
+// every rank, under every layout, and after a resume, which an index of the chunks makes quick.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace trireme {
 
 struct StreamOptions {
   std::vector<DataFile> files;
-  int64_t rows = 0;      // that the run will read
-  int64_t batch = 1;     // rows of a step: rows of the last three steps stay readable
-  int64_t buffer = 1;    // records of a chunk
-  bool shuffle = true;   // the files in every epoch, and the rows of a chunk
+  int64_t rows = 0;     // that the run will read
+  int64_t batch = 1;    // rows of a step: rows of the last three steps stay readable
+  int64_t buffer = 1;   // records of a chunk
+  bool shuffle = true;  // the files in every epoch, and the rows of a chunk
   uint64_t seed = 0;
   std::string digest = {};            // of all that the rows depend on
   std::filesystem::path chunks = {};  // what the names of this run's chunks begin with, in the cache
   std::filesystem::path index = {};   // where chunks begin: one line each; made by the process that `reports`
-  bool works = true;             // whether this process tokenizes; another one of its host does otherwise
+  bool works = true;                  // whether this process tokenizes; another one of its host does otherwise
   bool reports = true;
 };
 
@@ -76,10 +76,10 @@ class StreamRows : public RowSource {
   const std::shared_ptr<const Preparer> preparer_;
   const RowsOfStore rows_of_;
   mutable std::mutex mutex_;
-  mutable std::deque<Chunk> chunks_;      // consecutive
-  mutable Start next_;                    // of the chunk after them
-  mutable int64_t indexed_ = -1;          // the last chunk in the index
-  mutable std::future<Start> coming_;     // the chunk at next_, in the works
+  mutable std::deque<Chunk> chunks_;              // consecutive
+  mutable Start next_;                            // of the chunk after them
+  mutable int64_t indexed_ = -1;                  // the last chunk in the index
+  mutable std::future<Start> coming_;             // the chunk at next_, in the works
   mutable std::unique_ptr<RecordCursor> cursor_;  // used by one thread at a time: that of coming_
   mutable int64_t cursor_epoch_ = -1;
 };

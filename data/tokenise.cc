@@ -30,8 +30,7 @@ StoredRow OfText(const std::string& text, const SampleTokenizer& with) {
 }
 
 bool HasAnswer(const Json& messages) {
-  return std::ranges::any_of(messages,
-                             [](const Json& message) { return message.value("role", "") == "assistant"; });
+  return std::ranges::any_of(messages, [](const Json& message) { return message.value("role", "") == "assistant"; });
 }
 
 // What a template does not render would be lost silently: messages of an unknown role, tools.
@@ -39,8 +38,7 @@ void RefuseLost(const Conversation& sample, const ChatTokens& tokens) {
   if (!tokens.lost.empty()) throw InputError(LostText(sample.messages, tokens.lost));
   const std::string tool = LostTool(sample.tools, tokens.text);
   if (tool.empty()) return;
-  throw InputError("has the tool ", tool,
-                   ", which the chat template does not render; set ",
+  throw InputError("has the tool ", tool, ", which the chat template does not render; set ",
                    "data.template to one that does, or drop the tools with data.columns: [tools=unused]");
 }
 
@@ -61,15 +59,15 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   const Json& messages = sample.messages;
   if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to train on");
   const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
-  if (with.options().stage == STAGE_PT && lone_text)
-    return OfText(messages[0]["content"].get<std::string>(), with);
-  ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages,
-                                  {.tools = sample.tools, .variables = sample.variables});
+  if (with.options().stage == STAGE_PT && lone_text) return OfText(messages[0]["content"].get<std::string>(), with);
+  ChatTokens tokens =
+      TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools, .variables = sample.variables});
   RefuseLost(sample, tokens);
   std::vector<float> weights =
       tokens.Weights(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
   std::vector<RowImage> images;
-  if (with.options().sees || !sample.images.empty()) images = ExpandImages(sample.images, *with.images(), tokens.ids, weights);
+  if (with.options().sees || !sample.images.empty())
+    images = ExpandImages(sample.images, *with.images(), tokens.ids, weights);
   StoredRow row = WithLabels(std::move(tokens.ids), std::move(weights));
   row.images = std::move(images);
   return row;
@@ -83,8 +81,9 @@ const Tokenizer& SampleTokenizer::tokenizer() const {
 }
 
 const ChatTemplate& SampleTokenizer::chat() const {
-  std::call_once(chat_opened_,
-                 [this] { chat_.emplace(ChatTemplate::Of(tokenizer(), options_.chat_template, options_.template_values)); });
+  std::call_once(chat_opened_, [this] {
+    chat_.emplace(ChatTemplate::Of(tokenizer(), options_.chat_template, options_.template_values));
+  });
   return *chat_;
 }
 
@@ -100,8 +99,7 @@ namespace {
 
 StoredRow TokeniseAny(const Sample& sample, const SampleTokenizer& with) {
   if (const auto* row = std::get_if<StoredRow>(&sample)) return OfTokens(*row, with);
-  if (const auto* conversation = std::get_if<Conversation>(&sample))
-    return OfConversation(*conversation, with);
+  if (const auto* conversation = std::get_if<Conversation>(&sample)) return OfConversation(*conversation, with);
   if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);
   throw InputError("is plain text, which has no assistant turn; set stage: pt to train on all of it");
 }

@@ -48,9 +48,7 @@ void AdapterSet::Release(int64_t adapter) {
   if (--found->second.users == 0 && found->second.dropped) entries_.erase(found);
 }
 
-std::string AdapterSet::Salt(int64_t adapter, const std::string& salt) {
-  return Concat(adapter, "\n", salt);
-}
+std::string AdapterSet::Salt(int64_t adapter, const std::string& salt) { return Concat(adapter, "\n", salt); }
 
 std::unique_ptr<const PassAdapters> AdapterSet::ForPass(const AdaptersOfRows& rows, int replica, int64_t tokens,
                                                         at::Device device) const {

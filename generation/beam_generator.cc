@@ -9,8 +9,9 @@ namespace trireme {
 namespace {
 
 // The most likely next tokens of each prompt followed by each of its search's hypotheses: a row of one token each.
-std::vector<std::vector<TokenLogProb>> LikeliestAfter(Engine& engine, const std::vector<int64_t>& prompt, const BeamSearch& search,
-                                                      int64_t count, std::map<int64_t, std::pair<size_t, size_t>>& place_of,
+std::vector<std::vector<TokenLogProb>> LikeliestAfter(Engine& engine, const std::vector<int64_t>& prompt,
+                                                      const BeamSearch& search, int64_t count,
+                                                      std::map<int64_t, std::pair<size_t, size_t>>& place_of,
                                                       size_t index, const PromptImages& images) {
   for (size_t i = 0; i < search.running().size(); ++i) {
     EngineRow row{.prompt = prompt, .top = count, .images = images};
@@ -25,8 +26,9 @@ std::vector<std::vector<TokenLogProb>> LikeliestAfter(Engine& engine, const std:
 }  // namespace
 
 std::vector<std::vector<int64_t>> SearchBeams(Session& session, const std::vector<std::vector<int64_t>>& prompts,
-                                              const std::vector<BeamOptions>& options, const GenerationOptions& generation,
-                                              GenerationTimes& times, const std::vector<PromptImages>& images) {
+                                              const std::vector<BeamOptions>& options,
+                                              const GenerationOptions& generation, GenerationTimes& times,
+                                              const std::vector<PromptImages>& images) {
   TRIREME_CHECK(prompts.size() == options.size() && (images.empty() || images.size() == prompts.size()));
   Engine engine(session, {.max_rows = generation.batch,
                           .max_batched_tokens = generation.max_batched_tokens,

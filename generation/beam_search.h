@@ -1,6 +1,6 @@
-// BeamSearch: the beams of one prompt, by the rules of transformers' generate with num_beams and without sampling: which
-// hypotheses are continued, which are finished, and when no better one can come. Log-probabilities come from the caller
-// (beam_generator.h). Numbers only; no torch.
+// BeamSearch: the beams of one prompt, by the rules of transformers' generate with num_beams and without sampling:
+// which hypotheses are continued, which are finished, and when no better one can come. Log-probabilities come from the
+// caller (beam_generator.h). Numbers only; no torch.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// When a search ends before all hypotheses have all their tokens, once as many as there are beams are finished: at once; when
-// the best one that goes on is no better at its length; or when it could not be at any length.
+// When a search ends before all hypotheses have all their tokens, once as many as there are beams are finished: at
+// once; when the best one that goes on is no better at its length; or when it could not be at any length.
 enum class EarlyStopping { kFull, kHeuristic, kNever };
 
 struct BeamOptions {

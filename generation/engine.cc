@@ -82,8 +82,7 @@ class Engine::Parts {
         replica_(session.Coordinate("dp")),
         replicas_(session.plan().grids.dense.Size("dp")),
         // Sequence parallelism and experts split tokens over these ranks.
-        token_multiple_(HasExperts(session.graph()) || session.config().parallel().sequence() ? tensor_.size()
-                                                                                              : 1),
+        token_multiple_(HasExperts(session.graph()) || session.config().parallel().sequence() ? tensor_.size() : 1),
         // Weights held by other data-parallel ranks, and experts, require that all ranks run together.
         together_(HasExperts(session.graph()) || session.config().parallel().zero() == 3),
         rotates_by_image_(HasImagePositions(session.graph())),
@@ -150,7 +149,8 @@ class Engine::Parts {
 
   AdapterSet& adapters() { return adapters_; }
   int64_t AddAdapter(const std::string& directory) {
-    if (own_adapter_) throw InputError(directory, ": the model has an adapter of its own already; serve its base model instead");
+    if (own_adapter_)
+      throw InputError(directory, ": the model has an adapter of its own already; serve its base model instead");
     return adapters_.Add(directory);
   }
   bool idle() const { return rows_.empty(); }
@@ -177,7 +177,8 @@ class Engine::Parts {
     const std::optional<ImageInputs>& kind = session_.graph().images;
     if (!kind && !row.images.empty()) throw InputError("the prompt has images, but the model has no vision tower");
     if (!kind) return std::nullopt;
-    PlacedImages placed(row.prompt, std::move(row.images), {kind->placeholder, kind->merge, kind->tile}, rotates_by_image_);
+    PlacedImages placed(row.prompt, std::move(row.images), {kind->placeholder, kind->merge, kind->tile},
+                        rotates_by_image_);
     return placed.empty() ? std::nullopt : std::optional(std::move(placed));
   }
 
@@ -286,7 +287,8 @@ class Engine::Parts {
       float* line = std::exchange(next_line, next_line + vocabulary);
       const auto row = rows_.find(sampled[i]);
       if (row == rows_.end()) continue;
-      float* numbers = log_probs.size(1) == 0 ? nullptr : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
+      float* numbers =
+          log_probs.size(1) == 0 ? nullptr : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
       draws.push_back({sampled[i], &row->second, {line, vocabulary}, tokens.data_ptr<int64_t>() + i, numbers});
     }
     // Rows with a grammar take turns: they share what was found out about it.
@@ -306,8 +308,7 @@ class Engine::Parts {
     const auto prompt = static_cast<size_t>(scheduler.prompt_size(draw.id / replicas_));
     std::vector<float> own;  // the model's, before anything is adjusted
     if (row.top && (row.sampling.adjusts() || row.json)) own.assign(logits.begin(), logits.end());
-    if (row.sampling.adjusts())
-      AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
+    if (row.sampling.adjusts()) AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     if (row.json) json_tokens_->Restrict(logits, *row.json);
     *draw.token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
     if (!row.top) return;

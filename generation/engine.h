@@ -35,8 +35,8 @@ struct EngineOptions {
   // Rows without an adapter use the session's own pairs. false: they use the model without them, and rows may name
   // adapters; the pairs may change meanwhile.
   bool own_adapter = true;
-  // The session's layout splits sequences (parallel.context), for training: the ranks that do repeat each other's steps here.
-  // false: such a layout is refused.
+  // The session's layout splits sequences (parallel.context), for training: the ranks that do repeat each other's steps
+  // here. false: such a layout is refused.
   bool repeat_context = false;
   std::shared_ptr<const JsonTokens> json_tokens = {};  // for rows that generate JSON; nullptr: none does
 };
@@ -44,10 +44,10 @@ struct EngineOptions {
 struct EngineRow {
   std::vector<int64_t> prompt;  // at least one token
   Sampling sampling = {};
-  int64_t stream = 0;               // its random numbers: a row of the same seed and stream samples the same
-  std::optional<int64_t> top = {};  // log-probabilities: of the token, and of this many most likely ones
-  double log_prob_temperature = 1;  // that log-probabilities are at
-  std::string salt = {};            // rows of different salts share no part of the cache
+  int64_t stream = 0;                 // its random numbers: a row of the same seed and stream samples the same
+  std::optional<int64_t> top = {};    // log-probabilities: of the token, and of this many most likely ones
+  double log_prob_temperature = 1;    // that log-probabilities are at
+  std::string salt = {};              // rows of different salts share no part of the cache
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
   int64_t adapter = -1;               // of AddAdapter; -1: the model as it is
   bool json = false;                  // one JSON object and nothing else: the row is to be ended when it is complete

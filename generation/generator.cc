@@ -20,11 +20,10 @@ void Generator::Run(const std::vector<std::vector<int64_t>>& prompts, const Gene
   const EngineTimes before = engine_->times();
   std::map<int64_t, size_t> prompt_of;  // by the engine's row
   for (size_t i = 0; i < prompts.size(); ++i) {
-    prompt_of[engine_->Add(
-        {.prompt = prompts[i],
-         .sampling = options.sampling,
-         .stream = static_cast<int64_t>(i),
-         .images = images.empty() ? PromptImages() : images[i]})] = i;
+    prompt_of[engine_->Add({.prompt = prompts[i],
+                            .sampling = options.sampling,
+                            .stream = static_cast<int64_t>(i),
+                            .images = images.empty() ? PromptImages() : images[i]})] = i;
   }
   while (!engine_->idle()) {
     for (const NewToken& fresh : engine_->Step()) {

@@ -32,7 +32,8 @@ class Generator {
   // `session` outlives it.
   explicit Generator(Session& session);
 
-  // Collective. Rows of at least one token; data-parallel ranks split them. images: of each prompt; empty: none has any.
+  // Collective. Rows of at least one token; data-parallel ranks split them. images: of each prompt; empty: none has
+  // any.
   void Run(const std::vector<std::vector<int64_t>>& prompts, const GenerationOptions& options, const TakeToken& take,
            const std::vector<PromptImages>& images = {});
 

@@ -1,7 +1,7 @@
 // JsonGrammar: whether bytes, one after another, can still become one JSON object. It knows the grammar of RFC 8259 and
 // nothing of tokens; what an object must contain is up to the caller.
-// Stricter than a parser where a model could go on forever or a client could choke: no endless blanks, no lone surrogates,
-// no deeper than kMostDepth.
+// Stricter than a parser where a model could go on forever or a client could choke: no endless blanks, no lone
+// surrogates, no deeper than kMostDepth.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,27 @@ class JsonGrammar {
 
  private:
   enum class At : uint8_t {
-    kStart, kValue, kFirstKey, kKey, kColon, kFirstElement, kAfterValue,      // between tokens: blanks may come
-    kString, kEscape, kHex, kHexAfterD, kUtf8,                                // in a string
-    kLiteral, kMinus, kZero, kDigits, kPoint, kFraction, kE, kSign, kExponent,  // in another value
+    kStart,
+    kValue,
+    kFirstKey,
+    kKey,
+    kColon,
+    kFirstElement,
+    kAfterValue,  // between tokens: blanks may come
+    kString,
+    kEscape,
+    kHex,
+    kHexAfterD,
+    kUtf8,  // in a string
+    kLiteral,
+    kMinus,
+    kZero,
+    kDigits,
+    kPoint,
+    kFraction,
+    kE,
+    kSign,
+    kExponent,  // in another value
     kEnd
   };
 

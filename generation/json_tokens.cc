@@ -20,7 +20,9 @@ JsonTokens::JsonTokens(TokenBytes tokens) : tokens_(std::move(tokens)) {
   for (size_t id = 0; id < tokens_.size(); ++id) {
     if (tokens_[id] && !tokens_[id]->empty()) sorted_.push_back({.token = static_cast<int32_t>(id)});
   }
-  const auto bytes = [&](const Sorted& each) -> const std::string& { return *tokens_[static_cast<size_t>(each.token)]; };
+  const auto bytes = [&](const Sorted& each) -> const std::string& {
+    return *tokens_[static_cast<size_t>(each.token)];
+  };
   std::ranges::sort(sorted_, {}, bytes);
   for (size_t i = 1; i < sorted_.size(); ++i) {
     const std::string &before = bytes(sorted_[i - 1]), &mine = bytes(sorted_[i]);

@@ -1,5 +1,5 @@
-// JsonTokens: which tokens of a vocabulary may come next in a JSON object. What the tokens' bytes are comes from the caller;
-// the grammar is json_grammar.h. One for all rows of an engine; on one thread.
+// JsonTokens: which tokens of a vocabulary may come next in a JSON object. What the tokens' bytes are comes from the
+// caller; the grammar is json_grammar.h. One for all rows of an engine; on one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class JsonTokens {
   // An input error if some object could not be written with these tokens.
   explicit JsonTokens(TokenBytes tokens);
 
-  // The logits of tokens that may not come next become -infinity: never all of them, unless the object is complete. There
-  // may be more logits than tokens.
+  // The logits of tokens that may not come next become -infinity: never all of them, unless the object is complete.
+  // There may be more logits than tokens.
   void Restrict(std::span<float> logits, const JsonGrammar& state) const;
   // Takes the bytes of a token that may come next.
   void Take(JsonGrammar& state, int64_t token) const;

@@ -1,6 +1,6 @@
-// PromptImages: the images of a prompt, and where they are in it: which tokens stand for them, and the positions of M-RoPE of
-// all tokens, the generated ones among them. Patches are written when a pass wants them, as often as it is computed. How
-// they are made is the caller's concern. No torch.
+// PromptImages: the images of a prompt, and where they are in it: which tokens stand for them, and the positions of
+// M-RoPE of all tokens, the generated ones among them. Patches are written when a pass wants them, as often as it is
+// computed. How they are made is the caller's concern. No torch.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct PromptImages {
 
 class PlacedImages {
  public:
-  // rotary: the model has M-RoPE; otherwise positions count tokens. Throws InputError where placeholders and images differ.
+  // rotary: the model has M-RoPE; otherwise positions count tokens. Throws InputError where placeholders and images
+  // differ.
   PlacedImages(std::span<const int64_t> prompt, PromptImages images, const ImageTokens& kind, bool rotary);
 
   const PromptImages& images() const { return images_; }

@@ -79,8 +79,8 @@ std::string RecordedSteps::WhyNot(const Session& session) {
 bool RecordedSteps::Takes(const StepPass& pass) const {
   const auto rows = std::ssize(pass.rows.rows);
   const auto single = [](const PagedRow& row) { return row.fresh == 1; };
-  return !failed_ && rows > 0 && pass.adapters == nullptr && !pass.input.images.token_of.defined() && pass.input.length == rows &&
-         pass.wanted.size(0) == rows && std::ranges::all_of(pass.rows.rows, single);
+  return !failed_ && rows > 0 && pass.adapters == nullptr && !pass.input.images.token_of.defined() &&
+         pass.input.length == rows && pass.wanted.size(0) == rows && std::ranges::all_of(pass.rows.rows, single);
 }
 
 at::Tensor RecordedSteps::Logits(const StepPass& pass) {

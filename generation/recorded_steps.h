@@ -37,8 +37,8 @@ class RecordedSteps {
 
  private:
   struct Recording {
-    PassInput input;                   // on the device, with the tables: views of `places`
-    at::Tensor places, slots, table;   // what differs from step to step, in one piece
+    PassInput input;                  // on the device, with the tables: views of `places`
+    at::Tensor places, slots, table;  // what differs from step to step, in one piece
     std::unique_ptr<NextTokenLogits> objective;
     std::unique_ptr<PassBatch> batch;  // holds what the graph computes
     std::unique_ptr<CudaGraph> graph;  // nullptr: not recorded yet
@@ -51,9 +51,9 @@ class RecordedSteps {
 
   Session& session_;
   KeyValueCache& cache_;
-  int64_t blocks_ = 0;                                             // of the cache that is recorded
+  int64_t blocks_ = 0;                                           // of the cache that is recorded
   std::map<std::pair<int64_t, int64_t>, Recording> recordings_;  // by rows and columns
-  bool failed_ = false;                                            // a step could not be recorded: none is
+  bool failed_ = false;                                          // a step could not be recorded: none is
 };
 
 }  // namespace trireme

@@ -67,12 +67,14 @@ TRIREME_CLONES double SumOfExponentials(const float* logits, size_t count, float
   return sum;
 }
 
-// The token at which probabilities, in the order of ids, add up to more than `reach` of all. One of probability 0 is never it.
+// The token at which probabilities, in the order of ids, add up to more than `reach` of all. One of probability 0 is
+// never it.
 int64_t DrawOfAll(std::span<const float> logits, double temperature, double reach) {
   constexpr size_t kBlock = 256;  // tokens that are summed before any is looked at
   const std::vector<float> weights = WeightsOf(logits, logits[static_cast<size_t>(Likeliest(logits))], temperature);
   std::vector<double> sums;
-  for (size_t i = 0; i < weights.size(); i += kBlock) sums.push_back(SumOf(&weights[i], std::min(kBlock, weights.size() - i)));
+  for (size_t i = 0; i < weights.size(); i += kBlock)
+    sums.push_back(SumOf(&weights[i], std::min(kBlock, weights.size() - i)));
   double left = reach * std::accumulate(sums.begin(), sums.end(), 0.0);
   size_t block = 0;  // the last with a probability that is needed
   for (size_t next = 0; next < sums.size(); ++next) {
@@ -116,7 +118,8 @@ class Buckets {
   }
 
  private:
-  static constexpr size_t kBuckets = 2048, kPerUnit = 64;  // the last one has all that is less likely than e^-32 of the likeliest
+  static constexpr size_t kBuckets = 2048,
+                          kPerUnit = 64;  // the last one has all that is less likely than e^-32 of the likeliest
 
   size_t BucketOf(size_t token) const {
     const float below = (largest_ - logits_[token]) * scale_;
@@ -142,9 +145,7 @@ class Buckets {
 std::vector<int64_t> LikeliestFirst(std::span<const float> logits, int64_t top_k) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  const auto likelier = [&](int64_t a, int64_t b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  };
+  const auto likelier = [&](int64_t a, int64_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
   const auto all = static_cast<int64_t>(order.size()), count = top_k > 0 ? std::min(top_k, all) : all;
   std::partial_sort(order.begin(), order.begin() + count, order.end(), likelier);
   order.resize(count);
@@ -157,8 +158,8 @@ void Scale(std::vector<Candidate>& candidates) {
   for (Candidate& candidate : candidates) candidate.probability /= sum;
 }
 
-// The likeliest tokens in order, with their probability among all, or among the first top_k. With top_p alone those after it may
-// be missing: putting a whole vocabulary in order takes longer than many a model's step.
+// The likeliest tokens in order, with their probability among all, or among the first top_k. With top_p alone those
+// after it may be missing: putting a whole vocabulary in order takes longer than many a model's step.
 std::vector<Candidate> InOrder(std::span<const float> logits, const Sampling& sampling) {
   std::vector<Candidate> candidates;
   if (sampling.top_k <= 0 && sampling.top_p < 1) {
@@ -166,7 +167,8 @@ std::vector<Candidate> InOrder(std::span<const float> logits, const Sampling& sa
     const std::vector<int64_t> likely = buckets.Likely(sampling.top_p);
     const double sum = buckets.sum();
     for (const int64_t token : likely) {
-      candidates.push_back({token, std::exp((double{logits[token]} - logits[likely.front()]) / sampling.temperature) / sum});
+      candidates.push_back(
+          {token, std::exp((double{logits[token]} - logits[likely.front()]) / sampling.temperature) / sum});
     }
     if (!candidates.empty()) return candidates;  // none where logits are NaN
   }
@@ -182,8 +184,7 @@ std::vector<Candidate> InOrder(std::span<const float> logits, const Sampling& sa
 }  // namespace
 
 bool Sampling::adjusts() const {
-  return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1 || !bias.empty() ||
-         min_tokens > 0;
+  return presence_penalty != 0 || frequency_penalty != 0 || repetition_penalty != 1 || !bias.empty() || min_tokens > 0;
 }
 
 void AdjustLogits(std::span<float> logits, const Sampling& sampling, std::span<const int64_t> prompt,
@@ -200,11 +201,10 @@ void AdjustLogits(std::span<float> logits, const Sampling& sampling, std::span<c
     }
   }
   for (const auto& [token, count] : counts) {
-    logits[static_cast<size_t>(token)] -= static_cast<float>(
-        sampling.presence_penalty + sampling.frequency_penalty * static_cast<double>(count));
+    logits[static_cast<size_t>(token)] -=
+        static_cast<float>(sampling.presence_penalty + sampling.frequency_penalty * static_cast<double>(count));
   }
-  for (const auto& [token, bias] : sampling.bias)
-    logits[static_cast<size_t>(token)] += static_cast<float>(bias);
+  for (const auto& [token, bias] : sampling.bias) logits[static_cast<size_t>(token)] += static_cast<float>(bias);
   if (std::ssize(generated) >= sampling.min_tokens) return;
   for (const int64_t token : sampling.ends) {
     logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
@@ -244,7 +244,8 @@ std::vector<TokenLogProb> LogProbs(std::span<const float> logits, int64_t token,
   const double log_sum =
       std::log(SumOfExponentials(logits.data(), logits.size(), largest, static_cast<float>(1 / temperature)));
   const auto of = [&](int64_t id) {
-    return TokenLogProb{id, static_cast<float>((double{logits[static_cast<size_t>(id)]} - largest) / temperature - log_sum)};
+    return TokenLogProb{
+        id, static_cast<float>((double{logits[static_cast<size_t>(id)]} - largest) / temperature - log_sum)};
   };
   std::vector<TokenLogProb> found = {of(token)};
   if (top == 0) return found;

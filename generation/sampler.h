@@ -12,14 +12,13 @@
 namespace trireme {
 
 struct Sampling {
-  double temperature = 0;        // 0: greedy
-  int64_t top_k = 0;             // only the k most likely; 0: all
-  double top_p = 1;              // of those only the most likely that together reach this probability
-  double min_p = 0;              // of those only the ones with at least this share of the largest probability
-  double presence_penalty = 0;   // subtracted from the logit of each token that was generated
-  double frequency_penalty = 0;  // subtracted once for each time it was generated
-  double repetition_penalty =
-      1;  // divides positive, multiplies negative logits of tokens of prompt and answer
+  double temperature = 0;               // 0: greedy
+  int64_t top_k = 0;                    // only the k most likely; 0: all
+  double top_p = 1;                     // of those only the most likely that together reach this probability
+  double min_p = 0;                     // of those only the ones with at least this share of the largest probability
+  double presence_penalty = 0;          // subtracted from the logit of each token that was generated
+  double frequency_penalty = 0;         // subtracted once for each time it was generated
+  double repetition_penalty = 1;        // divides positive, multiplies negative logits of tokens of prompt and answer
   std::map<int64_t, double> bias = {};  // added to the logits of these tokens
   int64_t min_tokens = 0;               // before this many, no token of `ends` is sampled
   std::set<int64_t> ends = {};

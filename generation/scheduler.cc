@@ -14,9 +14,7 @@ Scheduler::Scheduler(const SchedulerOptions& options) : options_(options), pool_
   }
 }
 
-int64_t Scheduler::BlocksFor(int64_t tokens) const {
-  return (tokens + options_.block_size - 1) / options_.block_size;
-}
+int64_t Scheduler::BlocksFor(int64_t tokens) const { return (tokens + options_.block_size - 1) / options_.block_size; }
 
 Error Scheduler::TooLong(int64_t tokens) const {
   return InputError("a row of ", tokens, " tokens: the cache holds ", pool_.size() * options_.block_size,
@@ -127,8 +125,7 @@ bool Scheduler::TakeBlocks(Row& row, int64_t count) {
 }
 
 void Scheduler::Preempt(int64_t id) {
-  const auto planned =
-      std::find_if(plan_.begin(), plan_.end(), [&](const RowStep& step) { return step.row == id; });
+  const auto planned = std::find_if(plan_.begin(), plan_.end(), [&](const RowStep& step) { return step.row == id; });
   if (planned != plan_.end()) {
     budget_ += planned->fresh;
     plan_.erase(planned);
@@ -160,8 +157,7 @@ void Scheduler::Admit() {
 
 // A row starts only where all it has fits, or it would preempt others at once.
 bool Scheduler::Fits(Row& row) {
-  const auto needed =
-      BlocksFor(static_cast<int64_t>(row.tokens.size())) - static_cast<int64_t>(row.blocks.size());
+  const auto needed = BlocksFor(static_cast<int64_t>(row.tokens.size())) - static_cast<int64_t>(row.blocks.size());
   if (options_.grows || needed <= pool_.available()) return true;
   if (running_.empty()) throw TooLong(static_cast<int64_t>(row.tokens.size()));
   ReleaseBlocks(row);

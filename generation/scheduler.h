@@ -41,9 +41,9 @@ struct ContentSpan {
 };
 
 struct RowRequest {
-  std::vector<int64_t> prompt;        // at least one token
-  std::string salt = {};              // rows of different salts share no blocks
-  std::optional<int64_t> after = {};  // a row of the same prompt: waits until that one's is computed
+  std::vector<int64_t> prompt;             // at least one token
+  std::string salt = {};                   // rows of different salts share no blocks
+  std::optional<int64_t> after = {};       // a row of the same prompt: waits until that one's is computed
   std::vector<ContentSpan> contents = {};  // in the prompt's order; rows share only blocks with the same
 };
 
@@ -89,9 +89,7 @@ class Scheduler {
   // The first block of each row that has any, in flight or not.
   std::vector<int32_t> FirstBlocks() const;
   int64_t prompt_size(int64_t row) const { return rows_.at(row).prompt; }
-  int64_t cached(int64_t row) const {
-    return rows_.at(row).cached;
-  }  // prompt tokens found when it first started
+  int64_t cached(int64_t row) const { return rows_.at(row).cached; }  // prompt tokens found when it first started
   const BlockPool& pool() const { return pool_; }
   const SchedulerOptions& options() const { return options_; }
   SchedulerCounts counts() const;

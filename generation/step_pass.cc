@@ -33,7 +33,8 @@ class ImagesOfStep {
     input.positions = at::tensor(positions_[0], at::kLong);
     if (tokens_ == 0) return;
     token_of_.resize(size, -1);
-    input.image_positions = at::stack({input.positions, at::tensor(positions_[1], at::kLong), at::tensor(positions_[2], at::kLong)});
+    input.image_positions =
+        at::stack({input.positions, at::tensor(positions_[1], at::kLong), at::tensor(positions_[2], at::kLong)});
     input.images.token_of = at::tensor(token_of_, at::kLong);
     input.images.grids = grids_;
     if (!patches_.empty()) input.images.patches = at::cat(patches_);
@@ -64,8 +65,11 @@ class ImagesOfStep {
 
 }  // namespace
 
-StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler, int64_t multiple, const StepImages& images)
-    : rows{.block_size = scheduler.options().block_size, .blocks = scheduler.pool().size(), .rows = {},
+StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler, int64_t multiple,
+                   const StepImages& images)
+    : rows{.block_size = scheduler.options().block_size,
+           .blocks = scheduler.pool().size(),
+           .rows = {},
            .first_blocks = scheduler.FirstBlocks()} {
   std::vector<int64_t> tokens, lengths, last;
   ImagesOfStep seen(images);
@@ -95,7 +99,8 @@ StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler,
 }
 
 void StepPass::MoveTo(const at::Device& device) {
-  for (at::Tensor* tensor : {&input.tokens, &input.positions, &wanted, &input.real, &input.image_positions, &input.images.patches})
+  for (at::Tensor* tensor :
+       {&input.tokens, &input.positions, &wanted, &input.real, &input.image_positions, &input.images.patches})
     if (tensor->defined()) *tensor = Upload(*tensor, device);
 }
 

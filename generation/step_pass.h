@@ -19,7 +19,7 @@ namespace trireme {
 struct StepImages {
   std::function<const PlacedImages*(int64_t row)> of = {};  // the scheduler's row; nullptr: it has none
   int64_t elements = 0;                                     // of a patch
-  bool patches = true;  // the rank has the tower; otherwise only positions matter
+  bool patches = true;                                      // the rank has the tower; otherwise only positions matter
 };
 
 struct StepPass {

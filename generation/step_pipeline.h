@@ -34,8 +34,8 @@ class StepPipeline {
   StepPipeline(Session& session, KeyValueCache& cache, bool own_adapter);
 
   int stages() const { return stages_; }
-  // Collective over the pipeline. `pass`: this rank's part of the step, in host memory; nullptr: it has nothing to compute.
-  // Returns the step that left the last stage, if there is one, with its logits: undefined where nothing was
+  // Collective over the pipeline. `pass`: this rank's part of the step, in host memory; nullptr: it has nothing to
+  // compute. Returns the step that left the last stage, if there is one, with its logits: undefined where nothing was
   // computed, and on ranks without the head.
   struct Done {
     EngineStep step;
@@ -73,7 +73,7 @@ class StepPipeline {
   const bool own_adapter_;
   const int stages_;
   std::unique_ptr<RecordedSteps> recorded_;  // nullptr: steps are not recorded
-  std::deque<Flight> flights_;  // by the stage that computes it in this tick
+  std::deque<Flight> flights_;               // by the stage that computes it in this tick
   int64_t stage_steps_ = 0, idle_stage_steps_ = 0;
 };
 

@@ -51,9 +51,11 @@ BmpLayout ReadLayout(Bytes bytes) {
   } else {
     throw BadImage("a BMP file with an unknown header");
   }
-  if (bmp.compression != kPlainBmp && bmp.compression != kMaskedBmp) throw BadImage("a compressed BMP file; store it as PNG");
+  if (bmp.compression != kPlainBmp && bmp.compression != kMaskedBmp)
+    throw BadImage("a compressed BMP file; store it as PNG");
   const bool indexed = bmp.bits == 1 || bmp.bits == 4 || bmp.bits == 8;
-  if (!indexed && bmp.bits != 16 && bmp.bits != 24 && bmp.bits != 32) throw BadImage("a BMP file with an unknown depth");
+  if (!indexed && bmp.bits != 16 && bmp.bits != 24 && bmp.bits != 32)
+    throw BadImage("a BMP file with an unknown depth");
   if (indexed && bmp.compression != kPlainBmp) throw BadImage("a BMP file with both a palette and bit masks");
   if (bmp.colours == 0 || bmp.colours > 256) bmp.colours = indexed ? 1u << bmp.bits : 0;
   ReadMasks(reader, &bmp);

@@ -47,7 +47,8 @@ ImageHeader CheckedHeader(const ImageFormat& format, Bytes bytes, const std::str
   }
   if (header.height > most_pixels / header.width) {
     throw InputError("image ", name, " (", format.name, "): ", header.width, " x ", header.height,
-                     " pixels are more than ", most_pixels, "; scale it down, or leave it out if it is a decompression bomb");
+                     " pixels are more than ", most_pixels,
+                     "; scale it down, or leave it out if it is a decompression bomb");
   }
   return header;
 }

@@ -1,6 +1,6 @@
-// Decoding: an image file's bytes to upright RGB pixels, the format told by content, never by name. As transformers' load_image
-// does: EXIF's orientation is applied, alpha is dropped, gray and palettes are expanded. Where bytes come from is
-// ImageSource's concern; how large an image should be, the processor's.
+// Decoding: an image file's bytes to upright RGB pixels, the format told by content, never by name. As transformers'
+// load_image does: EXIF's orientation is applied, alpha is dropped, gray and palettes are expanded. Where bytes come
+// from is ImageSource's concern; how large an image should be, the processor's.
 #pragma once
 
 #include <cstdint>

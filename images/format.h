@@ -1,4 +1,5 @@
-// ImageFormat: what a file format can do. A format is a file here and a line in formats.cc. Its functions throw BadImage.
+// ImageFormat: what a file format can do. A format is a file here and a line in formats.cc. Its functions throw
+// BadImage.
 #pragma once
 
 #include <string_view>
@@ -9,8 +10,8 @@ namespace trireme::images {
 
 struct ImageFormat {
   std::string_view name;
-  bool (*is)(Bytes bytes);             // by its first bytes
-  ImageHeader (*header)(Bytes bytes);  // takes no memory for pixels
+  bool (*is)(Bytes bytes);                                  // by its first bytes
+  ImageHeader (*header)(Bytes bytes);                       // takes no memory for pixels
   Image (*decode)(Bytes bytes, const ImageHeader& header);  // as stored; only after header() and its size were accepted
 };
 

@@ -7,7 +7,9 @@ namespace {
 
 using Content = std::variant<std::vector<uint8_t>, MappedFile>;
 
-bool StartsWith(const std::string& text, std::string_view prefix) { return text.compare(0, prefix.size(), prefix) == 0; }
+bool StartsWith(const std::string& text, std::string_view prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
 
 std::vector<uint8_t> FromDataUrl(const std::string& text) {
   const size_t comma = text.find(',');

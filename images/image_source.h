@@ -1,5 +1,5 @@
-// ImageSource: where an image's bytes are: a file, or the text of a `data:` URL. Addresses on the network are refused: a
-// training run reads what is there when it starts.
+// ImageSource: where an image's bytes are: a file, or the text of a `data:` URL. Addresses on the network are refused:
+// a training run reads what is there when it starts.
 #pragma once
 
 #include <filesystem>

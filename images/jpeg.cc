@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include <jpeglib.h>
 #include <jerror.h>
+#include <jpeglib.h>
 
 #include "images/byte_reader.h"
 #include "images/exif.h"
@@ -29,11 +29,13 @@ ImageHeader JpegHeader(Bytes bytes) {
   for (size_t at = 2;;) {
     if (reader.U8(at) != 0xff) throw BadImage("no marker where a JPEG file needs one");
     const uint32_t marker = reader.U8(at + 1);
-    if (marker == 0xff || marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // filling, or a marker without content
+    if (marker == 0xff || marker == 0x01 ||
+        (marker >= 0xd0 && marker <= 0xd8)) {  // filling, or a marker without content
       at += marker == 0xff ? 1 : 2;
       continue;
     }
-    if (marker == 0x00) throw BadImage("no marker where a JPEG file needs one");  // decoders would look for the next one
+    if (marker == 0x00)
+      throw BadImage("no marker where a JPEG file needs one");  // decoders would look for the next one
     if (marker == 0xd9 || marker == 0xda) throw BadImage("a JPEG file without the size of its image");
     const size_t length = reader.U16(at + 2);
     if (IsFrame(marker)) {
@@ -99,7 +101,8 @@ bool ReadRows(Bytes bytes, JpegErrors* errors, jpeg_decompress_struct* jpeg, jpe
   jpeg_mem_src(jpeg, bytes.data(), bytes.size());
   jpeg_read_header(jpeg, TRUE);
   // Before memory is taken for it.
-  if (static_cast<int64_t>(jpeg->image_width) != image->width || static_cast<int64_t>(jpeg->image_height) != image->height) {
+  if (static_cast<int64_t>(jpeg->image_width) != image->width ||
+      static_cast<int64_t>(jpeg->image_height) != image->height) {
     std::strcpy(errors->message, "two sizes in one JPEG file");
     return false;
   }

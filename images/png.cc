@@ -1,5 +1,5 @@
-// PNG through libpng: 1 to 16 bits, gray, palettes and colours, interlaced or not. Alpha is dropped and colours are taken
-// as they are stored, as Pillow does: no gamma, no background.
+// PNG through libpng: 1 to 16 bits, gray, palettes and colours, interlaced or not. Alpha is dropped and colours are
+// taken as they are stored, as Pillow does: no gamma, no background.
 #include <png.h>
 
 #include <algorithm>

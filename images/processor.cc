@@ -11,7 +11,8 @@ namespace {
 
 void RefuseThin(PixelSize size, const std::string& name) {
   if (std::max(size.height, size.width) <= 200 * std::min(size.height, size.width)) return;
-  throw InputError("image ", name, ": ", size.width, " x ", size.height, " pixels; a side may be at most 200 times the other");
+  throw InputError("image ", name, ": ", size.width, " x ", size.height,
+                   " pixels; a side may be at most 200 times the other");
 }
 
 int64_t Multiple(double count, int64_t factor) { return static_cast<int64_t>(count) * factor; }
@@ -44,8 +45,9 @@ PixelSize ImageProcessor::SizeFor(PixelSize size, const std::string& name) const
     found = {Multiple(std::ceil(width * grow / f), factor), Multiple(std::ceil(height * grow / f), factor)};
   }
   if (found.width < 1 || found.height < 1) {
-    throw InputError("image ", name, ": ", size.width, " x ", size.height, " pixels become ", found.width, " x ", found.height,
-                     ", because min_pixels is ", settings_.min_pixels, "; set it to at least ", factor * factor);
+    throw InputError("image ", name, ": ", size.width, " x ", size.height, " pixels become ", found.width, " x ",
+                     found.height, ", because min_pixels is ", settings_.min_pixels, "; set it to at least ",
+                     factor * factor);
   }
   return found;
 }

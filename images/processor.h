@@ -1,7 +1,7 @@
-// ImageProcessor: a model's rule from pixels to patches: the size an image is resized to, or the tiles that it is cut into,
-// normalisation, and the patches' order. The settings are a model directory's processor_config.json or
-// preprocessor_config.json; the numbers are, to the bit, those of transformers' Qwen2VLImageProcessor (Qwen2-VL, Qwen2.5-VL,
-// Qwen3-VL) or GotOcr2ImageProcessor as InternVL's processor calls it.
+// ImageProcessor: a model's rule from pixels to patches: the size an image is resized to, or the tiles that it is cut
+// into, normalisation, and the patches' order. The settings are a model directory's processor_config.json or
+// preprocessor_config.json; the numbers are, to the bit, those of transformers' Qwen2VLImageProcessor (Qwen2-VL,
+// Qwen2.5-VL, Qwen3-VL) or GotOcr2ImageProcessor as InternVL's processor calls it.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ struct ProcessorSettings {
   double rescale_factor = 1.0 / 255;
   std::optional<TileSettings> tiles = {};  // InternVL: images become tiles, whatever the limits of pixels say
 
-  // Of a model's directory. Throws InputError for a missing file, another processor and settings that are not implemented.
+  // Of a model's directory. Throws InputError for a missing file, another processor and settings that are not
+  // implemented.
   static ProcessorSettings Read(const std::filesystem::path& model);
 };
 

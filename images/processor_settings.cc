@@ -1,5 +1,5 @@
-// The processor's settings out of a model directory: what transformers' AutoImageProcessor reads there. A setting that means
-// something and is not implemented is refused.
+// The processor's settings out of a model directory: what transformers' AutoImageProcessor reads there. A setting that
+// means something and is not implemented is refused.
 #include <set>
 
 #include "core/base/error.h"
@@ -12,7 +12,8 @@ namespace {
 
 const std::set<std::string> kQwenProcessors = {"Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast",
                                                "Qwen2VLImageProcessorPil"};
-const std::set<std::string> kTileProcessors = {"GotOcr2ImageProcessor", "GotOcr2ImageProcessorFast", "GotOcr2ImageProcessorPil"};
+const std::set<std::string> kTileProcessors = {"GotOcr2ImageProcessor", "GotOcr2ImageProcessorFast",
+                                               "GotOcr2ImageProcessorPil"};
 
 struct SettingsFile {
   std::string path;
@@ -26,7 +27,8 @@ SettingsFile ReadSettings(const std::filesystem::path& model) {
     if (file.contains("image_processor")) return {together.string(), file["image_processor"]};
   }
   if (PathExists(alone)) return {alone.string(), ReadJsonFile(alone.string())};
-  throw InputError("model.path: ", model.string(), " has neither preprocessor_config.json nor processor_config.json with ",
+  throw InputError("model.path: ", model.string(),
+                   " has neither preprocessor_config.json nor processor_config.json with ",
                    "image_processor; copy it from the model's repository, it says how images are resized");
 }
 
@@ -51,7 +53,8 @@ bool CheckKind(const SettingsFile& file) {
   std::string type;
   Take(file, "image_processor_type", &type);
   if (!type.empty() && !kQwenProcessors.contains(type) && !kTileProcessors.contains(type)) {
-    throw InputError(file.path, ": image_processor_type is ", type, "; only Qwen2-VL's processor is implemented, which ",
+    throw InputError(file.path, ": image_processor_type is ", type,
+                     "; only Qwen2-VL's processor is implemented, which ",
                      "Qwen2-VL, Qwen2.5-VL and Qwen3-VL use, and GotOcr2's, which InternVL uses");
   }
   for (const char* key : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) Demand(file, key, true);
@@ -88,13 +91,15 @@ void ReadTiles(const std::filesystem::path& model, const SettingsFile& file, Pro
   found->patch_size = SideIn(tower, "patch_size", 14);
   found->temporal_patch_size = 1;
   found->merge_size = 2;
-  if (SideIn(tower, "image_size", 448) != tiles.side || found->patch_size < 1 || tiles.side % (2 * found->patch_size) != 0) {
-    throw InputError(file.path, ": size is ", tiles.side, " x ", tiles.side, ", but vision_config of ", config, " has image_size ",
-                     tower.value("image_size", Json()).dump(), " and patch_size ", tower.value("patch_size", Json()).dump(),
-                     "; wanted tiles of the tower's size");
+  if (SideIn(tower, "image_size", 448) != tiles.side || found->patch_size < 1 ||
+      tiles.side % (2 * found->patch_size) != 0) {
+    throw InputError(file.path, ": size is ", tiles.side, " x ", tiles.side, ", but vision_config of ", config,
+                     " has image_size ", tower.value("image_size", Json()).dump(), " and patch_size ",
+                     tower.value("patch_size", Json()).dump(), "; wanted tiles of the tower's size");
   }
   if (tiles.fewest < 1 || tiles.most < tiles.fewest) {
-    throw InputError(file.path, ": min_patches ", tiles.fewest, " and max_patches ", tiles.most, "; wanted 1 <= min <= max");
+    throw InputError(file.path, ": min_patches ", tiles.fewest, " and max_patches ", tiles.most,
+                     "; wanted 1 <= min <= max");
   }
   found->tiles = tiles;
 }

@@ -1,5 +1,5 @@
-// Tiles: how InternVL's processor (transformers' GotOcr2ImageProcessor) cuts an image: into a grid of square tiles whose aspect
-// ratio is nearest to the image's, and the whole image as one more tile where there are several.
+// Tiles: how InternVL's processor (transformers' GotOcr2ImageProcessor) cuts an image: into a grid of square tiles
+// whose aspect ratio is nearest to the image's, and the whole image as one more tile where there are several.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace trireme::images {
 
 struct TileSettings {
-  int64_t side = 448;   // in pixels
-  int64_t fewest = 1;   // tiles of the grid
+  int64_t side = 448;  // in pixels
+  int64_t fewest = 1;  // tiles of the grid
   int64_t most = 12;
 };
 

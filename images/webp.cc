@@ -31,8 +31,11 @@ ImageHeader WebpHeader(Bytes bytes) {
   const VP8StatusCode status = WebPGetFeatures(bytes.data(), bytes.size(), &features);
   if (status == VP8_STATUS_NOT_ENOUGH_DATA) throw Truncated();
   if (status != VP8_STATUS_OK) throw BadImage(std::string("libwebp: status ") + std::to_string(status));
-  if (features.has_animation != 0) throw BadImage("an animated WebP; store the frame that is meant as an image of its own");
-  return {.width = features.width, .height = features.height, .orientation = WebpOrientation(bytes),
+  if (features.has_animation != 0)
+    throw BadImage("an animated WebP; store the frame that is meant as an image of its own");
+  return {.width = features.width,
+          .height = features.height,
+          .orientation = WebpOrientation(bytes),
           .surely_whole = ByteReader(bytes).U32(4) <= bytes.size() - 8};
 }
 
@@ -42,7 +45,8 @@ Image DecodeWebp(Bytes bytes, const ImageHeader& header) {
   if (WebPInitDecoderConfig(&config) == 0) throw BadImage("libwebp has another version than its headers");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA = {.rgba = image.rgb.data(), .stride = static_cast<int>(3 * image.width), .size = image.rgb.size()};
+  config.output.u.RGBA = {
+      .rgba = image.rgb.data(), .stride = static_cast<int>(3 * image.width), .size = image.rgb.size()};
   const VP8StatusCode status = WebPDecode(bytes.data(), bytes.size(), &config);
   WebPFreeDecBuffer(&config.output);
   if (status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED) throw Truncated();

@@ -43,11 +43,9 @@ class CheckpointBench {
       : config_(ModelConfigOf(arguments, job)),
         model_(arguments.value("model")),
         job_(job),
-        scratch_(std::filesystem::path(
-                     arguments.value("scratch", std::filesystem::temp_directory_path().string())) /
+        scratch_(std::filesystem::path(arguments.value("scratch", std::filesystem::temp_directory_path().string())) /
                  "trireme-bench-checkpoint") {
-    if (std::filesystem::exists(scratch_))
-      throw InputError(scratch_.string(), " already exists; remove it");
+    if (std::filesystem::exists(scratch_)) throw InputError(scratch_.string(), " already exists; remove it");
     job_.Barrier();
     if (job_.rank() == 0) CreateFolder(scratch_);
     job_.Barrier();
@@ -120,8 +118,7 @@ class CheckpointBench {
   // Compared with reading and writing plain files of the weights' size.
   void Export() {
     const HfDirectory source(Saved());
-    const double seconds =
-        Time(job_, [&] { ExportHuggingFace(source, scratch_ / "hf", {}, ProcessGroupOf(job_)); });
+    const double seconds = Time(job_, [&] { ExportHuggingFace(source, scratch_ / "hf", {}, ProcessGroupOf(job_)); });
     uint64_t weights = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "hf")) {
       if (entry.path().extension() == ".safetensors") weights += entry.file_size();
@@ -157,25 +154,24 @@ class CheckpointBench {
 }  // namespace
 
 Command BenchCheckpointCommand() {
-  return {
-      .name = "bench checkpoint",
-      .summary =
-          "Times a checkpoint of a model with random weights: saving it, how long a run stalls for\n"
-          "that, loading it under the same layout into allocated memory, and converting it to a Hugging\n"
-          "Face directory. raw_gbs: plain files of the same size, written and synced or read; for the stall\n"
-          "a copy in memory.",
-      .options = {{.name = "model",
-                   .value_name = "DIR",
-                   .help = "a Hugging Face model directory; only its config.json is read",
-                   .required = true},
-                  {.name = "scratch",
-                   .value_name = "DIR",
-                   .help = "where to write and remove files; by default the system's temporary directory"}},
-      .positionals = {{.name = kRunFile,
-                       .help = "the run whose layout is used; by default all keys have their defaults",
-                       .required = false}},
-      .takes_config = true,
-      .run = [](const Arguments& arguments, Job& job) { CheckpointBench(arguments, job).Run(); }};
+  return {.name = "bench checkpoint",
+          .summary =
+              "Times a checkpoint of a model with random weights: saving it, how long a run stalls for\n"
+              "that, loading it under the same layout into allocated memory, and converting it to a Hugging\n"
+              "Face directory. raw_gbs: plain files of the same size, written and synced or read; for the stall\n"
+              "a copy in memory.",
+          .options = {{.name = "model",
+                       .value_name = "DIR",
+                       .help = "a Hugging Face model directory; only its config.json is read",
+                       .required = true},
+                      {.name = "scratch",
+                       .value_name = "DIR",
+                       .help = "where to write and remove files; by default the system's temporary directory"}},
+          .positionals = {{.name = kRunFile,
+                           .help = "the run whose layout is used; by default all keys have their defaults",
+                           .required = false}},
+          .takes_config = true,
+          .run = [](const Arguments& arguments, Job& job) { CheckpointBench(arguments, job).Run(); }};
 }
 
 }  // namespace trireme

@@ -47,12 +47,10 @@ size_t ParseBytes(const Arguments& arguments, const std::string& name, const std
   while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits])) != 0) ++digits;
   const std::string suffixes = "KMG";
   const size_t suffix = digits < text.size() ? suffixes.find(text[digits]) : std::string::npos;
-  const bool well_formed =
-      digits > 0 && digits < 10 &&
-      (digits == text.size() || (suffix != std::string::npos && digits + 1 == text.size()));
-  const size_t bytes = well_formed ? std::stoull(text.substr(0, digits))
-                                         << (suffix == std::string::npos ? 0 : 10 * (suffix + 1))
-                                   : 0;
+  const bool well_formed = digits > 0 && digits < 10 &&
+                           (digits == text.size() || (suffix != std::string::npos && digits + 1 == text.size()));
+  const size_t bytes =
+      well_formed ? std::stoull(text.substr(0, digits)) << (suffix == std::string::npos ? 0 : 10 * (suffix + 1)) : 0;
   if (bytes == 0 || bytes > kLargest) {
     throw InputError("--", name, " ", text, ": wanted a size from 1 to 1G, such as 4096, 64K or 256M");
   }
@@ -71,8 +69,7 @@ std::vector<std::string> ParseOps(const Arguments& arguments) {
 
 BenchOptions ParseOptions(const Arguments& arguments, const Job& job) {
   const std::string memory = arguments.value("memory", "device");
-  if (memory != "device" && memory != "host")
-    throw InputError("--memory ", memory, ": wanted device or host");
+  if (memory != "device" && memory != "host") throw InputError("--memory ", memory, ": wanted device or host");
   const std::string against = arguments.value("against", "");
   if (!against.empty() && against != "mpi") throw InputError("--against ", against, ": wanted mpi");
   BenchOptions options = {.ops = ParseOps(arguments),
@@ -170,8 +167,7 @@ void BenchComm(const Arguments& arguments, Job& job) {
   const BenchOptions options = ParseOptions(arguments, job);
   const Device device = Device::ForLocalRank(job.local_rank());
   if (options.memory == BenchMemory::kHost && !QueryCann().twin) {
-    throw InputError(
-        "--memory host: a real device communicates from its own memory only; use --memory device");
+    throw InputError("--memory host: a real device communicates from its own memory only; use --memory device");
   }
   const Grids grids = MakeGrids(job.world(), {});
   const GroupPlan plan(grids, {{.name = "world", .axes = {"tp", "cp", "dp", "pp"}, .buffer_mb = 200}});
@@ -200,27 +196,26 @@ constexpr const char* kBenchCommSummary =
 }  // namespace
 
 Command BenchCommCommand() {
-  return {
-      .name = "bench comm",
-      .summary = kBenchCommSummary,
-      .options = {{.name = "op",
-                   .value_name = "OP",
-                   .help = "all_reduce, all_gather, reduce_scatter, all_to_all or send_recv; by default all",
-                   .repeatable = true},
-                  {.name = "min-bytes", .value_name = "SIZE", .help = "smallest size; by default 1K"},
-                  {.name = "max-bytes", .value_name = "SIZE", .help = "largest size; by default 256M"},
-                  {.name = "dtype", .value_name = "TYPE", .help = "element type; by default fp32"},
-                  {.name = "iterations",
-                   .value_name = "N",
-                   .help = "timed calls per case; by default as many as fit into about a second"},
-                  {.name = "memory",
-                   .value_name = "KIND",
-                   .help = "where Trireme's buffers are: device, or (on the twin) host; by default device"},
-                  {.name = "against",
-                   .value_name = "PEER",
-                   .help = "mpi: also time MPI's collective on the same data, alternating; adds peer_us and "
-                           "ratio (peer_us / us)"}},
-      .run = BenchComm};
+  return {.name = "bench comm",
+          .summary = kBenchCommSummary,
+          .options = {{.name = "op",
+                       .value_name = "OP",
+                       .help = "all_reduce, all_gather, reduce_scatter, all_to_all or send_recv; by default all",
+                       .repeatable = true},
+                      {.name = "min-bytes", .value_name = "SIZE", .help = "smallest size; by default 1K"},
+                      {.name = "max-bytes", .value_name = "SIZE", .help = "largest size; by default 256M"},
+                      {.name = "dtype", .value_name = "TYPE", .help = "element type; by default fp32"},
+                      {.name = "iterations",
+                       .value_name = "N",
+                       .help = "timed calls per case; by default as many as fit into about a second"},
+                      {.name = "memory",
+                       .value_name = "KIND",
+                       .help = "where Trireme's buffers are: device, or (on the twin) host; by default device"},
+                      {.name = "against",
+                       .value_name = "PEER",
+                       .help = "mpi: also time MPI's collective on the same data, alternating; adds peer_us and "
+                               "ratio (peer_us / us)"}},
+          .run = BenchComm};
 }
 
 }  // namespace trireme

@@ -65,8 +65,8 @@ CommBenchCase::CommBenchCase(const BenchSpec& spec, Communicator& world)
       world_(world),
       shape_(ShapeOf(spec, world.size())),
       width_(static_cast<size_t>(ByteSize(spec.dtype))),
-      host_source_(MakePattern(spec.dtype, shape_.source_count,
-                               [&world](size_t i) { return PatternValue(world.rank(), i); })) {
+      host_source_(
+          MakePattern(spec.dtype, shape_.source_count, [&world](size_t i) { return PatternValue(world.rank(), i); })) {
   const size_t target_bytes = shape_.target_count * width_;
   // Touched once here, so that no page fault is timed.
   if (spec.against_mpi) mpi_target_.assign(target_bytes, std::byte{0xff});

@@ -34,8 +34,8 @@ std::vector<int64_t> RandomPrompt(int64_t row, int64_t length, int64_t vocabular
   const RandomStream random(1, "tokens of bench generate");
   std::vector<int64_t> prompt;
   for (int64_t i = 0; i < length; ++i) {
-    prompt.push_back(static_cast<int64_t>(
-        random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(row * length + i))));
+    prompt.push_back(
+        static_cast<int64_t>(random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(row * length + i))));
   }
   return prompt;
 }
@@ -85,8 +85,7 @@ double WeightBytesPerStep(Session& session, int64_t rows) {
   double bytes = 0;
   for (const Weights::Entry& entry : session.model().weights().entries()) {
     if (!entry.weight.value.defined()) continue;
-    bytes += ReadFraction(session.graph(), entry.weight.name, rows) *
-             static_cast<double>(entry.weight.value.nbytes());
+    bytes += ReadFraction(session.graph(), entry.weight.name, rows) * static_cast<double>(entry.weight.value.nbytes());
   }
   return bytes;
 }
@@ -174,9 +173,7 @@ Command BenchGenerateCommand() {
                            .help = "the run whose layout is used; by default all keys have their defaults",
                            .required = false}},
           .takes_config = true,
-          .run = [](const Arguments& arguments, Job& job) {
-            WithTorchErrors([&] { BenchGenerate(arguments, job); });
-          }};
+          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { BenchGenerate(arguments, job); }); }};
 }
 
 }  // namespace trireme

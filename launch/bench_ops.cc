@@ -179,29 +179,24 @@ void BenchOps(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command BenchOpsCommand() {
-  return {
-      .name = "bench ops",
-      .summary =
-          "Times each operator on the cpu against its ATen reference (AdamW: against ATen's fused one) in "
-          "one\n"
-          "run, one JSON line each; gbs is bytes read and written over time, copy_gbs the same for "
-          "a\n"
-          "plain copy.\n" +
-          Wrapped(Concat("Operators: ", Join(OperatorNames())), "") +
-          Wrapped(Concat("Implementations: ", Join(ImplementationNames())), ""),
-      .options = {{.name = "rows", .value_name = "N", .help = "by default 4096"},
-                  {.name = "columns", .value_name = "N", .help = "by default 4096"},
-                  {.name = "dtype",
-                   .value_name = "TYPE",
-                   .help = "bf16, fp32 or fp16; by default bf16 and fp32"},
-                  {.name = "op", .value_name = "NAME", .help = "only operators with this in their name"},
-                  {.name = "impl",
-                   .value_name = "NAME",
-                   .help = "chosen (as in training; the default), or one by name, where an operator has it"},
-                  {.name = "repeats", .value_name = "N", .help = "runs, of which the best counts; by default 7"}},
-      .run = [](const Arguments& arguments, Job& job) {
-        WithTorchErrors([&] { BenchOps(arguments, job); });
-      }};
+  return {.name = "bench ops",
+          .summary =
+              "Times each operator on the cpu against its ATen reference (AdamW: against ATen's fused one) in "
+              "one\n"
+              "run, one JSON line each; gbs is bytes read and written over time, copy_gbs the same for "
+              "a\n"
+              "plain copy.\n" +
+              Wrapped(Concat("Operators: ", Join(OperatorNames())), "") +
+              Wrapped(Concat("Implementations: ", Join(ImplementationNames())), ""),
+          .options = {{.name = "rows", .value_name = "N", .help = "by default 4096"},
+                      {.name = "columns", .value_name = "N", .help = "by default 4096"},
+                      {.name = "dtype", .value_name = "TYPE", .help = "bf16, fp32 or fp16; by default bf16 and fp32"},
+                      {.name = "op", .value_name = "NAME", .help = "only operators with this in their name"},
+                      {.name = "impl",
+                       .value_name = "NAME",
+                       .help = "chosen (as in training; the default), or one by name, where an operator has it"},
+                      {.name = "repeats", .value_name = "N", .help = "runs, of which the best counts; by default 7"}},
+          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { BenchOps(arguments, job); }); }};
 }
 
 }  // namespace trireme

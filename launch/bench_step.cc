@@ -38,8 +38,8 @@ std::vector<Row> RandomRows(int64_t count, const RowShape& shape, int64_t vocabu
   std::vector<Row> rows(count);
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t i = 0; i < length; ++i) {
-      rows[r].input_ids.push_back(static_cast<int64_t>(
-          random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(r * length + i))));
+      rows[r].input_ids.push_back(
+          static_cast<int64_t>(random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(r * length + i))));
     }
     rows[r].labels = rows[r].input_ids;
     for (int64_t d = 0; shape.documents > 1 && d < shape.documents; ++d)
@@ -89,8 +89,7 @@ StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learni
 // One more step under the profiler: a JSON line for each kernel, most time first.
 void SayKernels(Trainer& trainer, const std::vector<Row>& rows, double learning_rate, Job& job) {
   double seconds = 0;
-  const std::vector<KernelTime> kernels =
-      TimeKernels([&] { seconds = TimeStep(trainer, rows, learning_rate).step; });
+  const std::vector<KernelTime> kernels = TimeKernels([&] { seconds = TimeStep(trainer, rows, learning_rate).step; });
   for (const KernelTime& kernel : kernels) {
     if (job.rank() != 0) return;
     std::cout << JsonLine({{"kernel", kernel.name},
@@ -107,8 +106,8 @@ double Largest(Job& job, int64_t bytes) { return job.Max(static_cast<double>(byt
 // As `train --dry-run` would show it, of the rank that needs most.
 double PlannedGib(const Config& config, const Session& session) {
   const RunPlan& plan = session.plan();
-  const Timeline timeline = Simulate(
-      plan.ScheduleFor(plan.MicroBatches(config.run().global_batch(), config.run().micro_batch())), {});
+  const Timeline timeline =
+      Simulate(plan.ScheduleFor(plan.MicroBatches(config.run().global_batch(), config.run().micro_batch())), {});
   int64_t most = 0;
   for (const RankMemory& rank : PlanMemory({.config = config,
                                             .graph = session.graph(),
@@ -196,9 +195,7 @@ Command BenchStepCommand() {
                        .help = "a Hugging Face model directory; only its config.json is read",
                        .required = true},
                       {.name = "steps", .value_name = "N", .help = "timed steps; by default 5"},
-                      {.name = "documents",
-                       .value_name = "N",
-                       .help = "documents packed into each row; by default 1"},
+                      {.name = "documents", .value_name = "N", .help = "documents packed into each row; by default 1"},
                       {.name = "kernels",
                        .value_name = "",
                        .help = "also the device's kernels of one more step on rank 0, a line each"}},
@@ -206,9 +203,7 @@ Command BenchStepCommand() {
                            .help = "the run whose layout is used; by default all keys have their defaults",
                            .required = false}},
           .takes_config = true,
-          .run = [](const Arguments& arguments, Job& job) {
-            WithTorchErrors([&] { BenchStep(arguments, job); });
-          }};
+          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { BenchStep(arguments, job); }); }};
 }
 
 }  // namespace trireme

@@ -34,9 +34,8 @@ void RunBoard(const Arguments& arguments, Job& job) {
   Board board({.outputs = arguments.values("OUTPUT"), .allow_start = allow_start}, callers);
   const HttpServer server(
       HttpAddress{.host = host, .port = port},
-      HttpLimits{.body_bytes = 1 << 20,
-                 .connections = arguments.integer("max-connections", 256, 1),
-                 .queued_bytes = 1 << 20},
+      HttpLimits{
+          .body_bytes = 1 << 20, .connections = arguments.integer("max-connections", 256, 1), .queued_bytes = 1 << 20},
       [&board](const HttpRequest& request) { board.Check(request); },
       [&board](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (board.Handle(request, reply)) return;
@@ -48,25 +47,27 @@ void RunBoard(const Arguments& arguments, Job& job) {
 }
 
 std::vector<Option> BoardCommandOptions() {
-  return {{.name = "host", .value_name = "IP", .help = "address to listen on; by default 127.0.0.1: this machine only"},
-          {.name = "port", .value_name = "N", .help = "by default 8001; 0: any free one"},
-          {.name = "api-key-file",
-           .value_name = "FILE",
-           .help = "keys to log in with, one per line; the environment's TRIREME_API_KEY is one, too; by default none"},
-          {.name = "allowed-host",
-           .value_name = "NAME",
-           .help = "a name by which browsers may call this board; by default those of loopback on loopback, elsewhere any",
-           .repeatable = true},
-          {.name = "allow-start", .help = "lets the page start runs; only on loopback or with keys"},
-          {.name = "max-connections", .value_name = "N", .help = "by default 256; more are refused with 503"}};
+  return {
+      {.name = "host", .value_name = "IP", .help = "address to listen on; by default 127.0.0.1: this machine only"},
+      {.name = "port", .value_name = "N", .help = "by default 8001; 0: any free one"},
+      {.name = "api-key-file",
+       .value_name = "FILE",
+       .help = "keys to log in with, one per line; the environment's TRIREME_API_KEY is one, too; by default none"},
+      {.name = "allowed-host",
+       .value_name = "NAME",
+       .help = "a name by which browsers may call this board; by default those of loopback on loopback, elsewhere any",
+       .repeatable = true},
+      {.name = "allow-start", .help = "lets the page start runs; only on loopback or with keys"},
+      {.name = "max-connections", .value_name = "N", .help = "by default 256; more are refused with 503"}};
 }
 
 }  // namespace
 
 Command BoardCommand() {
   return {.name = "board",
-          .summary = "Shows runs in a browser: curves side by side and live, experts, timelines, configurations. Reads the\n"
-                     "files that runs write; they need not know of it.",
+          .summary =
+              "Shows runs in a browser: curves side by side and live, experts, timelines, configurations. Reads the\n"
+              "files that runs write; they need not know of it.",
           .options = BoardCommandOptions(),
           .positionals = {{.name = "OUTPUT",
                            .help = "a run's output directory, or a directory that holds such directories",

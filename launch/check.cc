@@ -31,12 +31,9 @@ namespace {
 
 Json CannFacts() {
   const CannInfo info = QueryCann();
-  return {{"kind", info.provider},
-          {"version", info.cann_version},
-          {"acl", info.acl_version},
-          {"soc", info.soc_name},
-          {"acl_library", AclLibrary()},
-          {"hccl_library", LibraryOf(reinterpret_cast<const void*>(&HcclGetRootInfo))}};
+  return {{"kind", info.provider},       {"version", info.cann_version},
+          {"acl", info.acl_version},     {"soc", info.soc_name},
+          {"acl_library", AclLibrary()}, {"hccl_library", LibraryOf(reinterpret_cast<const void*>(&HcclGetRootInfo))}};
 }
 
 Json LibraryFacts() {
@@ -102,16 +99,15 @@ std::string TensorsOn([[maybe_unused]] const Config& config) {
 Json MachineFacts(const Config& config, Job& job, const Device& device) {
   const Json cann = CannFacts();
   const DeviceMemory memory = device.memory();
-  return {
-      {"version", TRIREME_VERSION},
-      {"device", TensorsOn(config)},
-      {"cann", cann},
-      {"devices",
-       {{"count", Device::Count()}, {"memory_bytes", memory.total_bytes}, {"free_bytes", memory.free_bytes}}},
-      {"libraries", LibraryFacts()},
-      {"ranks", job.world()},
-      {"hosts", HostFacts(job)},
-      {"links", Links(job, cann["kind"])}};
+  return {{"version", TRIREME_VERSION},
+          {"device", TensorsOn(config)},
+          {"cann", cann},
+          {"devices",
+           {{"count", Device::Count()}, {"memory_bytes", memory.total_bytes}, {"free_bytes", memory.free_bytes}}},
+          {"libraries", LibraryFacts()},
+          {"ranks", job.world()},
+          {"hosts", HostFacts(job)},
+          {"links", Links(job, cann["kind"])}};
 }
 
 // One entry for each group that this rank is in; all ranks process the plan in the same order.
@@ -144,35 +140,32 @@ void PrintMachine(const Json& report) {
   const auto text = [](const Json& value) { return value.get<std::string>(); };
   PrintLine("trireme", text(report["version"]));
   PrintLine("device", Concat(text(report["device"]), " for tensors"));
-  PrintLine("CANN", Concat(cann["kind"] == "twin" ? "twin of " : "", text(cann["version"]), ", ACL ",
-                           text(cann["acl"]), ", ", text(cann["soc"])));
+  PrintLine("CANN", Concat(cann["kind"] == "twin" ? "twin of " : "", text(cann["version"]), ", ACL ", text(cann["acl"]),
+                           ", ", text(cann["soc"])));
   PrintLine("", text(cann["acl_library"]));
   PrintLine("", text(cann["hccl_library"]));
-  PrintLine("devices", Concat(devices["count"].get<int>(), " on this host, ", Gib(devices["memory_bytes"]),
-                              " each, ", Gib(devices["free_bytes"]), " free on rank 0's"));
+  PrintLine("devices", Concat(devices["count"].get<int>(), " on this host, ", Gib(devices["memory_bytes"]), " each, ",
+                              Gib(devices["free_bytes"]), " free on rank 0's"));
   for (const auto& [name, version] : report["libraries"].items()) PrintLine(name.c_str(), text(version));
   for (const auto& [host, ranks] : report["hosts"].items()) {
-    PrintLine("host",
-              Concat(host, ": ", ranks.size(), ranks.size() == 1 ? " rank " : " ranks ", ranks.dump()));
+    PrintLine("host", Concat(host, ": ", ranks.size(), ranks.size() == 1 ? " rank " : " ranks ", ranks.dump()));
   }
   PrintLine("links", text(report["links"]));
   const std::string device = text(report["device"]);
   if (!report.contains(device)) return;
   const Json& facts = report[device];
-  PrintLine(device.c_str(),
-            Concat(text(facts["software"]), ": rank 0 multiplies matrices at ",
-                   facts["matrix_tflops"]["fp32"].get<double>(), " TFLOP/s in fp32 and ",
-                   facts["matrix_tflops"]["bf16"].get<double>(), " in bf16, and copies at ",
-                   facts["copy_gbs"].get<double>(), " GB/s read and written"));
+  PrintLine(device.c_str(), Concat(text(facts["software"]), ": rank 0 multiplies matrices at ",
+                                   facts["matrix_tflops"]["fp32"].get<double>(), " TFLOP/s in fp32 and ",
+                                   facts["matrix_tflops"]["bf16"].get<double>(), " in bf16, and copies at ",
+                                   facts["copy_gbs"].get<double>(), " GB/s read and written"));
 }
 
 void PrintVerified(const Json& verified) {
   for (const Json& entry : verified) {
     std::string dtypes;
     for (const Json& dtype : entry["dtypes"]) dtypes.append(" ").append(dtype.get<std::string>());
-    PrintLine("verified",
-              Concat(entry["operation"].get<std::string>(), " over ", entry["group"].get<std::string>(), ", ",
-                     entry["ranks"].get<int>(), " ranks:", dtypes));
+    PrintLine("verified", Concat(entry["operation"].get<std::string>(), " over ", entry["group"].get<std::string>(),
+                                 ", ", entry["ranks"].get<int>(), " ranks:", dtypes));
   }
 }
 
@@ -215,8 +208,8 @@ void CheckOperators(const Arguments& arguments, const Config& config, Job& job) 
                              {"declined", declined}})
                 << "\n";
     } else {
-      std::cout << std::left << std::setw(18) << line.op << std::setw(6) << line.dtype << std::setw(24)
-                << line.shape << std::setw(11) << line.impl << why << "\n";
+      std::cout << std::left << std::setw(18) << line.op << std::setw(6) << line.dtype << std::setw(24) << line.shape
+                << std::setw(11) << line.impl << why << "\n";
     }
   }
 #else
@@ -255,22 +248,20 @@ void Check(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command CheckCommand() {
-  return {
-      .name = "check",
-      .summary = "Shows the machine as Trireme sees it and verifies an all-reduce over each group of ranks.",
-      .options = {{.name = "json", .value_name = "", .help = "print one JSON object"},
-                  {.name = "ops",
-                   .value_name = "",
-                   .help =
-                       "show instead which implementation of each operator runs, and why faster ones do not"},
-                  {.name = "npu-ops",
-                   .value_name = "",
-                   .help = "show instead which of CANN's operators exist and which ones device npu uses"}},
-      .positionals = {{.name = kRunFile,
-                       .help = "the run whose layout is checked; by default all keys have their defaults",
-                       .required = false}},
-      .takes_config = true,
-      .run = Check};
+  return {.name = "check",
+          .summary = "Shows the machine as Trireme sees it and verifies an all-reduce over each group of ranks.",
+          .options = {{.name = "json", .value_name = "", .help = "print one JSON object"},
+                      {.name = "ops",
+                       .value_name = "",
+                       .help = "show instead which implementation of each operator runs, and why faster ones do not"},
+                      {.name = "npu-ops",
+                       .value_name = "",
+                       .help = "show instead which of CANN's operators exist and which ones device npu uses"}},
+          .positionals = {{.name = kRunFile,
+                           .help = "the run whose layout is checked; by default all keys have their defaults",
+                           .required = false}},
+          .takes_config = true,
+          .run = Check};
 }
 
 }  // namespace trireme

@@ -37,20 +37,16 @@ std::optional<DType> WantedType(const Arguments& arguments) {
 // Every tensor that both have, element by element, in the target's type.
 void CompareTensors(const HfDirectory& source, const HfDirectory& target, const ProcessGroup& process_group) {
   const std::vector<std::string> names = source.Names();
-  if (names != target.Names())
-    throw RuntimeError(target.path().string(), ": its tensors are not those of the source");
+  if (names != target.Names()) throw RuntimeError(target.path().string(), ": its tensors are not those of the source");
   std::vector<std::byte> converted;
   for (size_t i = static_cast<size_t>(process_group.rank); i < names.size();
        i += static_cast<size_t>(process_group.size)) {
     const TensorView &from = source.Find(names[i]), &to = target.Find(names[i]);
     converted.resize(to.bytes.size());
-    if (from.shape != to.shape)
-      throw RuntimeError(target.path().string(), ": '", names[i], "' has a different shape");
-    Convert(from.dtype, from.bytes.data(), to.dtype, converted.data(),
-            static_cast<size_t>(Elements(from.shape)));
+    if (from.shape != to.shape) throw RuntimeError(target.path().string(), ": '", names[i], "' has a different shape");
+    Convert(from.dtype, from.bytes.data(), to.dtype, converted.data(), static_cast<size_t>(Elements(from.shape)));
     if (!std::equal(converted.begin(), converted.end(), to.bytes.begin())) {
-      throw RuntimeError(target.path().string(), ": '", names[i], "' differs from ",
-                         source.FileOf(names[i]).string());
+      throw RuntimeError(target.path().string(), ": '", names[i], "' differs from ", source.FileOf(names[i]).string());
     }
     source.Release(names[i]);
     target.Release(names[i]);
@@ -87,11 +83,14 @@ void RefuseOtherNames(const HfDirectory& source) {
   RefuseMissingTensors(source, *graph);
 }
 
-void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, ConvertOptions options, Job& job) {
-  if (arguments.has("verify")) throw InputError("--verify compares equal weights, which --quantise does not leave; leave one out");
+void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, ConvertOptions options,
+                     Job& job) {
+  if (arguments.has("verify"))
+    throw InputError("--verify compares equal weights, which --quantise does not leave; leave one out");
   const Packing packing(arguments, source, std::move(graph));
   const std::string config = (source.path() / "config.json").string();
-  packing.AddTo(options, source.store() != nullptr ? source.store()->manifest().model_config() : ReadTextFile(config), source);
+  packing.AddTo(options, source.store() != nullptr ? source.store()->manifest().model_config() : ReadTextFile(config),
+                source);
   const std::filesystem::path to = arguments.value("to");
   ExportHuggingFace(source, to, options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
@@ -117,13 +116,16 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   if (arguments.has("quantise")) {
     std::optional<LayerGraph> graph = GraphOf(source);
     if (!graph || source.has_few_bits() || HoldsAdapter(source)) {
-      throw InputError(from.string(), ": --quantise is for weights of a model that trireme trains, other than in 4 or 8 bits");
+      throw InputError(from.string(),
+                       ": --quantise is for weights of a model that trireme trains, other than in 4 or 8 bits");
     }
     return ConvertToPacked(arguments, source, *std::move(graph), options, job);
   }
   RefuseLonePacking(arguments);
   if (source.has_few_bits()) {
-    throw InputError(from.string(), ": its weights are in 4 or 8 bits, which a checkpoint does not hold; set model.path to it as it is");
+    throw InputError(
+        from.string(),
+        ": its weights are in 4 or 8 bits, which a checkpoint does not hold; set model.path to it as it is");
   }
   const ProcessGroup process_group = ProcessGroupOf(job);
   if (exporting) {
@@ -151,33 +153,31 @@ void ConvertModel(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command ConvertCommand() {
-  Command command{.name = "convert",
-          .summary =
-              "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
-              "directory; a "
-              "LoRA run's checkpoint to a PEFT adapter. "
-              "Alone or under mpirun; each rank holds at most one tensor in memory.",
-          .options =
-              {{.name = "from",
-                .value_name = "DIR",
-                .help = "a Hugging Face directory or a checkpoint-N",
-                .required = true},
-               {.name = "to",
-                .value_name = "DIR",
-                .help = "the directory to write, of the other kind",
-                .required = true},
-               {.name = "dtype",
-                .value_name = "TYPE",
-                .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
-               {.name = "shard-bytes",
-                .value_name = "N",
-                .help = "largest weights file of a Hugging Face directory, in bytes; by default 5000000000"},
-               {.name = "experts-apart",
-                .help = "in an adapter: one tensor per expert instead of all experts of a layer fused"},
-               {.name = "force", .help = "replace an existing directory"},
-               {.name = "verify",
-                .help = "afterwards compare every tensor, and the losses of both models on the same tokens"}},
-          .run = ConvertModel};
+  Command command{
+      .name = "convert",
+      .summary =
+          "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
+          "directory; a "
+          "LoRA run's checkpoint to a PEFT adapter. "
+          "Alone or under mpirun; each rank holds at most one tensor in memory.",
+      .options =
+          {{.name = "from",
+            .value_name = "DIR",
+            .help = "a Hugging Face directory or a checkpoint-N",
+            .required = true},
+           {.name = "to", .value_name = "DIR", .help = "the directory to write, of the other kind", .required = true},
+           {.name = "dtype",
+            .value_name = "TYPE",
+            .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
+           {.name = "shard-bytes",
+            .value_name = "N",
+            .help = "largest weights file of a Hugging Face directory, in bytes; by default 5000000000"},
+           {.name = "experts-apart",
+            .help = "in an adapter: one tensor per expert instead of all experts of a layer fused"},
+           {.name = "force", .help = "replace an existing directory"},
+           {.name = "verify",
+            .help = "afterwards compare every tensor, and the losses of both models on the same tokens"}},
+      .run = ConvertModel};
   for (Option& option : PackingOptions()) command.options.push_back(std::move(option));
   return command;
 }

@@ -30,9 +30,11 @@ float MeanScale(std::vector<float>& scales) {
 std::unique_ptr<PackedWriter> WriterOf(const Arguments& arguments) {
   const std::string kind = arguments.value("quantise");
   const bool four_bits = kind == "nf4" || kind == "fp4";
-  if (!four_bits && kind != "int8" && kind != "fp8") throw InputError("--quantise ", kind, ": wanted nf4, fp4, int8 or fp8");
+  if (!four_bits && kind != "int8" && kind != "fp8")
+    throw InputError("--quantise ", kind, ": wanted nf4, fp4, int8 or fp8");
   if (!four_bits && (arguments.has("quantise-block") || arguments.has("quantise-flat"))) {
-    throw InputError("--quantise-block and --quantise-flat are for --quantise nf4 and fp4, and this is ", kind, "; leave them out");
+    throw InputError("--quantise-block and --quantise-flat are for --quantise nf4 and fp4, and this is ", kind,
+                     "; leave them out");
   }
   if (kind == "int8") return Int8Writer();
   if (kind == "fp8") return Fp8Writer();
@@ -46,13 +48,14 @@ std::unique_ptr<PackedWriter> WriterOf(const Arguments& arguments) {
 Shape WholeShape(const Parameter& parameter) {
   Shape whole(parameter.hf.front().box.offset.size());
   for (const HfTensor& tensor : parameter.hf) {
-    for (size_t d = 0; d < whole.size(); ++d) whole[d] = std::max(whole[d], tensor.box.offset[d] + tensor.box.extent[d]);
+    for (size_t d = 0; d < whole.size(); ++d)
+      whole[d] = std::max(whole[d], tensor.box.offset[d] + tensor.box.extent[d]);
   }
   return whole;
 }
 
-// Where the source has an expert's matrix: under its own name, or in the stack of all of a layer, [experts, out, in]. Nothing
-// where the stack has its last two dims swapped.
+// Where the source has an expert's matrix: under its own name, or in the stack of all of a layer, [experts, out, in].
+// Nothing where the stack has its last two dims swapped.
 std::optional<MatrixSlice> SliceOf(const Parameter& parameter, const HfTensor& tensor, const HfDirectory& source) {
   if (source.Has(tensor.name)) return MatrixSlice{tensor.name, 0, tensor.shape};
   static const std::regex one_by_one(R"((.*\.experts)\.[0-9]+\.(gate|up|down)_proj\.weight)");
@@ -87,13 +90,15 @@ std::set<std::string> EmbeddingsOf(const LayerGraph& graph) {
 }  // namespace
 
 std::vector<Option> PackingOptions() {
-  return {{.name = "quantise",
-           .value_name = "KIND",
-           .help = "write a Hugging Face directory with matrices in few bits: nf4, fp4 or int8 as bitsandbytes does, fp8 as DeepSeek does"},
-          {.name = "quantise-block", .value_name = "N", .help = "weights that share a scale; by default 64"},
-          {.name = "quantise-flat", .help = "scales in fp32 instead of 8 bits"},
-          {.name = "quantise-experts",
-           .help = "experts, too, each as a module of its own, which transformers 5 does not load; fp8 always does so"}};
+  return {
+      {.name = "quantise",
+       .value_name = "KIND",
+       .help = "write a Hugging Face directory with matrices in few bits: nf4, fp4 or int8 as bitsandbytes does, fp8 "
+               "as DeepSeek does"},
+      {.name = "quantise-block", .value_name = "N", .help = "weights that share a scale; by default 64"},
+      {.name = "quantise-flat", .help = "scales in fp32 instead of 8 bits"},
+      {.name = "quantise-experts",
+       .help = "experts, too, each as a module of its own, which transformers 5 does not load; fp8 always does so"}};
 }
 
 void RefuseLonePacking(const Arguments& arguments) {
@@ -102,14 +107,16 @@ void RefuseLonePacking(const Arguments& arguments) {
   }
 }
 
-// What model.quantise packs. Experts only on request, for transformers has them in one tensor, which bitsandbytes leaves as it is.
+// What model.quantise packs. Experts only on request, for transformers has them in one tensor, which bitsandbytes
+// leaves as it is.
 Packing::Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, const TensorChange* change)
     : writer_(WriterOf(arguments)) {
   const bool fp8 = arguments.value("quantise") == "fp8";
   pack_.writer = writer_.get();
   PackBase(graph, {}, {.key = "--quantise", .names = {}});
   FindMatrices(source, graph, fp8 || arguments.has("quantise-experts"));
-  if (pack_.matrices.empty()) throw InputError(source.path().string(), ": --quantise: has no matrices that can be packed");
+  if (pack_.matrices.empty())
+    throw InputError(source.path().string(), ": --quantise: has no matrices that can be packed");
   if (fp8) RefusePackedAlready(source, change);
   FindSkipped(graph, change);
 }
@@ -143,8 +150,8 @@ void Packing::FindSkipped(const LayerGraph& graph, const TensorChange* change) {
   skipped_ = {skipped.begin(), skipped.end()};
 }
 
-// transformers takes a module's name that ends with it: the last two parts, for all layers together, or the whole where these
-// would mean a packed module, too. Experts by the module of all of them.
+// transformers takes a module's name that ends with it: the last two parts, for all layers together, or the whole where
+// these would mean a packed module, too. Experts by the module of all of them.
 std::string Packing::SkippedName(const std::string& module) const {
   static const std::regex expert(R"((.*\.experts)\.[0-9]+\..*)");
   std::smatch match;
@@ -162,7 +169,8 @@ void Packing::RefusePackedAlready(const HfDirectory& source, const TensorChange*
     if (!first && source.Describe(slice.source).dtype == DType::kFp8E4M3) first = name;
   }
   if (!first) return;
-  throw InputError(source.path().string(), ": '", *first, "' is in fp8 already; leave out --quantise to write it as it is");
+  throw InputError(source.path().string(), ": '", *first,
+                   "' is in fp8 already; leave out --quantise to write it as it is");
 }
 
 void Packing::AddTo(ConvertOptions& options, const std::string& config, const HfDirectory& source) const {

@@ -21,7 +21,8 @@ void RefuseLonePacking(const Arguments& arguments);
 class Packing {
  public:
   // change: what is merged into it meanwhile; nullptr: nothing.
-  Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph, const TensorChange* change = nullptr);
+  Packing(const Arguments& arguments, const HfDirectory& source, LayerGraph graph,
+          const TensorChange* change = nullptr);
 
   // config: the text of config.json otherwise.
   void AddTo(ConvertOptions& options, const std::string& config, const HfDirectory& source) const;

@@ -1,5 +1,5 @@
-// `trireme evaluate`: loss, perplexity and token accuracy of a model on data, alone or over many ranks; with --generate also
-// scores of the answers that it writes, and these. Trains nothing.
+// `trireme evaluate`: loss, perplexity and token accuracy of a model on data, alone or over many ranks; with --generate
+// also scores of the answers that it writes, and these. Trains nothing.
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -14,13 +14,13 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
+#include "data/dataset.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
 #include "train/evaluation/answer_evaluator.h"
-#include "train/plan/check_answers.h"
-#include "data/dataset.h"
 #include "train/evaluation/evaluator.h"
+#include "train/plan/check_answers.h"
 
 namespace trireme {
 namespace {
@@ -61,7 +61,8 @@ Config EvaluatedConfig(const Arguments& arguments, Job& job) {
 }
 
 // Empty where nothing says where: neither --predictions nor the output of a run.
-std::string SavePredictions(const Arguments& arguments, const Config& config, const std::vector<Prediction>& predictions) {
+std::string SavePredictions(const Arguments& arguments, const Config& config,
+                            const std::vector<Prediction>& predictions) {
   if (arguments.has("predictions")) {
     WriteAtomicFile(arguments.value("predictions"), PredictionLines(predictions));
     return arguments.value("predictions");
@@ -120,17 +121,15 @@ Command EvaluateCommand() {
            {.name = "generate", .help = "write answers and compare them with the data's: sets eval.generate"},
            {.name = "predictions",
             .value_name = "FILE",
-            .help = "with --generate: a new file for prompts, predictions and labels, one JSON object per line; by default "
-                    "predictions-evaluate.jsonl in the output of the run of RUN.yaml, and no file without one"}},
+            .help =
+                "with --generate: a new file for prompts, predictions and labels, one JSON object per line; by default "
+                "predictions-evaluate.jsonl in the output of the run of RUN.yaml, and no file without one"}},
       .positionals = {{.name = kRunFile,
-                       .help =
-                           "the run whose result, data and layout are used; by default all keys have their "
-                           "defaults",
+                       .help = "the run whose result, data and layout are used; by default all keys have their "
+                               "defaults",
                        .required = false}},
       .takes_config = true,
-      .run = [](const Arguments& arguments, Job& job) {
-        WithTorchErrors([&] { EvaluateModel(arguments, job); });
-      }};
+      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { EvaluateModel(arguments, job); }); }};
 }
 
 }  // namespace trireme

@@ -11,6 +11,12 @@
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
+#include "data/record_fields.h"
+#include "data/rows.h"
+#include "generation/beam_generator.h"
+#include "generation/generator.h"
+#include "generation/text/answer.h"
+#include "generation/text/prompts.h"
 #include "launch/generate_beams.h"
 #include "launch/generate_chat.h"
 #include "launch/generate_images.h"
@@ -19,12 +25,6 @@
 #include "launch/model_source.h"
 #include "models/families.h"
 #include "session/session.h"
-#include "data/record_fields.h"
-#include "data/rows.h"
-#include "generation/text/answer.h"
-#include "generation/beam_generator.h"
-#include "generation/generator.h"
-#include "generation/text/prompts.h"
 #include "text/template_values.h"
 
 namespace trireme {
@@ -35,10 +35,10 @@ struct Request {
   std::optional<Tokenizer> tokenizer = {};
   std::optional<ChatTemplate> chat = {};
   std::vector<Tokens> prompts = {};
-  std::vector<PromptImages> images = {};        // of each prompt
+  std::vector<PromptImages> images = {};      // of each prompt
   std::vector<std::string> chat_images = {};  // of a chat's first message
-  bool talks = false;  // a chat: no prompts yet
-  bool lines = false;  // one JSON line per prompt
+  bool talks = false;                         // a chat: no prompts yet
+  bool lines = false;                         // one JSON line per prompt
   bool stream = false;
   AnswerRules rules = {};
   GenerationOptions options = {};
@@ -120,8 +120,7 @@ void RefuseWithoutTemplate(const Arguments& arguments, const Request& request) {
   if (request.chat) return;
   for (const char* name : {"system", "template-value", "tools"}) {
     if (!arguments.has(name)) continue;
-    throw InputError("--", name,
-                     " is for conversations; use --messages FILE or --chat: other prompts are used ",
+    throw InputError("--", name, " is for conversations; use --messages FILE or --chat: other prompts are used ",
                      "verbatim");
   }
 }
@@ -134,7 +133,8 @@ Json WithSystem(Json messages, const std::string& system) {
 }
 
 void UseChat(const Config& config, Request& request) {
-  request.chat.emplace(ChatTemplate::Of(*request.tokenizer, config.data().template_(), TemplateValuesOf(config.data())));
+  request.chat.emplace(
+      ChatTemplate::Of(*request.tokenizer, config.data().template_(), TemplateValuesOf(config.data())));
   if (const auto end = TurnEnd(*request.tokenizer, *request.chat)) request.rules.ends.insert(*end);
 }
 
@@ -150,14 +150,16 @@ void ReadMessages(const std::string& path, const Config& config, const GenerateI
     RenderOptions options{.tools = one.tools.is_null() ? request.tools : one.tools, .variables = one.variables};
     if (!options.tools.is_null()) UseTools(request);
     options.variables.update(request.variables);
-    Tokens prompt = ChatPrompt(*request.tokenizer, *request.chat, WithSystem(one.messages, config.data().system()), options);
+    Tokens prompt =
+        ChatPrompt(*request.tokenizer, *request.chat, WithSystem(one.messages, config.data().system()), options);
     const std::string where = conversations.several ? Concat(path, ": row ", request.prompts.size() + 1) : path;
     request.Add(images.Read(std::move(prompt), one.images, where));
   }
   request.lines = conversations.several;
 }
 
-void ReadText(const Arguments& arguments, const Config& config, const GenerateImages& images, Job& job, Request& request) {
+void ReadText(const Arguments& arguments, const Config& config, const GenerateImages& images, Job& job,
+              Request& request) {
   StandardInput input{.terminal = arguments.has("chat"), .text = arguments.value("prompt")};
   if (!arguments.has("chat") && !arguments.has("prompt")) input = ReadStandardInput(job);
   request.talks = input.terminal;
@@ -178,8 +180,8 @@ std::string PromptFile(const Arguments& arguments) {
   return arguments.value(arguments.has("rows") ? "rows" : "messages");
 }
 
-Request RequestOf(const Arguments& arguments, const Config& config, const LayerGraph& graph, const GenerateImages& images,
-                  Job& job) {
+Request RequestOf(const Arguments& arguments, const Config& config, const LayerGraph& graph,
+                  const GenerateImages& images, Job& job) {
   RefuseSeveralPrompts(arguments);
   Request request{.stream = arguments.has("stream"),
                   .options = OptionsOf(arguments),
@@ -195,7 +197,8 @@ Request RequestOf(const Arguments& arguments, const Config& config, const LayerG
   request.positions = MostPositions(model);
   if (rows) {
     request.lines = true;
-    for (SeenPrompt& prompt : images.ReadRows(arguments.value("rows"), VocabularyOf(graph))) request.Add(std::move(prompt));
+    for (SeenPrompt& prompt : images.ReadRows(arguments.value("rows"), VocabularyOf(graph)))
+      request.Add(std::move(prompt));
   } else if (arguments.has("messages")) {
     ReadMessages(arguments.value("messages"), config, images, request);
   } else {
@@ -247,18 +250,21 @@ std::vector<Answer> EmptyAnswers(const Request& request) {
 void Write(Generator& generator, const Request& request, bool speaks) {
   std::vector<Answer> answers = EmptyAnswers(request);
   size_t printed = 0;
-  generator.Run(request.prompts, request.options, [&](size_t row, int64_t token) {
-    const bool goes_on = answers[row].Take(token);
-    if (!speaks) return goes_on;
-    if (!request.lines) {
-      if (request.stream || !goes_on) std::cout << answers[row].NewText() << std::flush;
-      return goes_on;
-    }
-    for (; printed < answers.size() && answers[printed].ended(); ++printed) {
-      std::cout << LineOf(answers[printed], request) << "\n" << std::flush;
-    }
-    return goes_on;
-  }, request.images);
+  generator.Run(
+      request.prompts, request.options,
+      [&](size_t row, int64_t token) {
+        const bool goes_on = answers[row].Take(token);
+        if (!speaks) return goes_on;
+        if (!request.lines) {
+          if (request.stream || !goes_on) std::cout << answers[row].NewText() << std::flush;
+          return goes_on;
+        }
+        for (; printed < answers.size() && answers[printed].ended(); ++printed) {
+          std::cout << LineOf(answers[printed], request) << "\n" << std::flush;
+        }
+        return goes_on;
+      },
+      request.images);
   if (speaks && !request.lines) std::cout << "\n";
 }
 
@@ -271,7 +277,8 @@ GenerationTimes WriteBest(Session& session, const Request& request, bool speaks)
     options.back().most = MostNewTokens(request, prompt);
   }
   GenerationTimes times;
-  const std::vector<Tokens> found = SearchBeams(session, request.prompts, options, request.options, times, request.images);
+  const std::vector<Tokens> found =
+      SearchBeams(session, request.prompts, options, request.options, times, request.images);
   std::vector<Answer> answers = EmptyAnswers(request);
   for (size_t i = 0; i < found.size(); ++i) {
     for (const int64_t token : found[i]) answers[i].Take(token);
@@ -299,7 +306,9 @@ void Generate(const Arguments& arguments, Job& job) {
   if (request.beams) {
     request.beams->ends = request.rules.ends;
     CheckBeams(*request.beams, VocabularyOf(model.graph));
-    if (request.talks) throw InputError("--beams ", request.beams->beams, " in a chat: beam search has no text to show on the way; give a prompt");
+    if (request.talks)
+      throw InputError("--beams ", request.beams->beams,
+                       " in a chat: beam search has no text to show on the way; give a prompt");
   }
 
   Session session(config, std::move(model), job, {.trained = false});
@@ -347,9 +356,7 @@ std::vector<Option> GenerateOptions() {
       {.name = "adapters",
        .value_name = "DIR",
        .help = "a PEFT LoRA adapter, or a checkpoint-N of one, applied on top of the model's weights"},
-      {.name = "prompt",
-       .value_name = "TEXT",
-       .help = "a text to continue verbatim: no chat template is applied"},
+      {.name = "prompt", .value_name = "TEXT", .help = "a text to continue verbatim: no chat template is applied"},
       {.name = "messages",
        .value_name = "FILE",
        .help = "conversations to answer with the chat template: a list of {\"role\", \"content\"}, an object "
@@ -364,21 +371,19 @@ std::vector<Option> GenerateOptions() {
        .repeatable = true},
       {.name = "tools",
        .value_name = "FILE",
-       .help = "functions that the model may call, for conversations without any: a JSON list as in OpenAI's API, or an object with such "
+       .help = "functions that the model may call, for conversations without any: a JSON list as in OpenAI's API, or "
+               "an object with such "
                "\"tools\""},
       {.name = "rows", .value_name = "ROWS.jsonl", .help = "one {\"input_ids\": […]} per line to continue"},
       {.name = "image",
        .value_name = "FILE",
-       .help = "an image for a chat's first message, of a model that sees; /image FILE in the chat adds one to the next line",
+       .help = "an image for a chat's first message, of a model that sees; /image FILE in the chat adds one to the "
+               "next line",
        .repeatable = true},
       {.name = "chat", .help = "a chat on standard input and output, even if these are not a terminal"},
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},
-      {.name = "temperature",
-       .value_name = "T",
-       .help = "sample tokens at this temperature; by default 0: greedy"},
-      {.name = "top-k",
-       .value_name = "K",
-       .help = "sample from the K most likely tokens only; by default 0: from all"},
+      {.name = "temperature", .value_name = "T", .help = "sample tokens at this temperature; by default 0: greedy"},
+      {.name = "top-k", .value_name = "K", .help = "sample from the K most likely tokens only; by default 0: from all"},
       {.name = "top-p",
        .value_name = "P",
        .help = "sample from the most likely tokens that reach this total probability; by default 1: from all"},
@@ -398,13 +403,13 @@ std::vector<Option> GenerateOptions() {
       {.name = "seed", .value_name = "N", .help = "seed for sampling; by default 42"},
       {.name = "stop",
        .value_name = "TEXT",
-       .help =
-           "stop at this text, which is not printed; the model's end tokens always stop",
+       .help = "stop at this text, which is not printed; the model's end tokens always stop",
        .repeatable = true},
       {.name = "stream", .help = "print text as it is generated; JSON lines are always printed as rows end"},
       {.name = "batch",
        .value_name = "N",
-       .help = "rows decoded together on each data-parallel rank; by default 8. A row that ends makes room for the next"},
+       .help =
+           "rows decoded together on each data-parallel rank; by default 8. A row that ends makes room for the next"},
       {.name = "max-batched-tokens",
        .value_name = "N",
        .help = "most tokens computed in one step on each data-parallel rank; longer prompts take several steps; by "
@@ -421,19 +426,15 @@ std::vector<Option> GenerateOptions() {
 }  // namespace
 
 Command GenerateCommand() {
-  return {
-      .name = "generate",
-      .summary = kGenerateSummary,
-      .options = GenerateOptions(),
-      .positionals = {{.name = kRunFile,
-                       .help =
-                           "the run whose layout and, without --model, whose result is used; by default all "
-                           "keys have their defaults",
-                       .required = false}},
-      .takes_config = true,
-      .run = [](const Arguments& arguments, Job& job) {
-        WithTorchErrors([&] { Generate(arguments, job); });
-      }};
+  return {.name = "generate",
+          .summary = kGenerateSummary,
+          .options = GenerateOptions(),
+          .positionals = {{.name = kRunFile,
+                           .help = "the run whose layout and, without --model, whose result is used; by default all "
+                                   "keys have their defaults",
+                           .required = false}},
+          .takes_config = true,
+          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Generate(arguments, job); }); }};
 }
 
 }  // namespace trireme

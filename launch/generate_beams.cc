@@ -22,11 +22,13 @@ std::vector<Option> BeamCommandOptions() {
            .help = "beam search with this many hypotheses, of which the best is printed; by default 1: none"},
           {.name = "length-penalty",
            .value_name = "F",
-           .help = "beams: a score is the sum of log-probabilities over the number of new tokens to this power; above 0 it favours longer "
+           .help = "beams: a score is the sum of log-probabilities over the number of new tokens to this power; above "
+                   "0 it favours longer "
                    "answers; by default 1"},
           {.name = "early-stopping",
            .value_name = "WORD",
-           .help = "beams: true: end when as many hypotheses as beams are finished; false: when those that go on are no better; never: when "
+           .help = "beams: true: end when as many hypotheses as beams are finished; false: when those that go on are "
+                   "no better; never: when "
                    "they could not become so; by default false"}};
 }
 
@@ -39,9 +41,10 @@ std::optional<BeamOptions> BeamOptionsOf(const Arguments& arguments) {
     return std::nullopt;
   }
   // What samples, what prints before the end is known, and what changes or cuts single hypotheses.
-  for (const char* name : {"temperature", "top-k", "top-p", "min-p", "repetition-penalty", "presence-penalty", "frequency-penalty", "seed",
-                           "stop", "stream", "chat"}) {
-    if (arguments.has(name)) throw InputError("--", name, " with --beams ", beams, ": beam search does not take it; leave out one of them");
+  for (const char* name : {"temperature", "top-k", "top-p", "min-p", "repetition-penalty", "presence-penalty",
+                           "frequency-penalty", "seed", "stop", "stream", "chat"}) {
+    if (arguments.has(name))
+      throw InputError("--", name, " with --beams ", beams, ": beam search does not take it; leave out one of them");
   }
   constexpr double kLeast = -100;  // shorter answers
   return BeamOptions{.beams = beams,
@@ -51,8 +54,8 @@ std::optional<BeamOptions> BeamOptionsOf(const Arguments& arguments) {
 
 void CheckBeams(const BeamOptions& options, int64_t vocabulary) {
   if (BeamCandidates(options) <= vocabulary) return;
-  throw InputError("--beams ", options.beams, " needs ", BeamCandidates(options), " continuations of each, and the model has ", vocabulary,
-                   " tokens; take fewer beams");
+  throw InputError("--beams ", options.beams, " needs ", BeamCandidates(options),
+                   " continuations of each, and the model has ", vocabulary, " tokens; take fewer beams");
 }
 
 }  // namespace trireme

@@ -12,8 +12,8 @@ namespace trireme {
 
 std::vector<Option> BeamCommandOptions();
 
-// Of --beams, --length-penalty and --early-stopping, without ends and lengths; nullopt: no beams. Refuses what has no meaning
-// beside them.
+// Of --beams, --length-penalty and --early-stopping, without ends and lengths; nullopt: no beams. Refuses what has no
+// meaning beside them.
 std::optional<BeamOptions> BeamOptionsOf(const Arguments& arguments);
 
 // A model of few tokens has no continuations for many beams.

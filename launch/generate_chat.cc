@@ -9,9 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "launch/generate_tools.h"
 #include "data/image_marks.h"
 #include "generation/text/prompts.h"
+#include "launch/generate_tools.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +46,8 @@ std::string HelpText(const ChatSettings& settings) {
 int64_t OpenCalls(const Json& messages) {
   int64_t results = 0;
   for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
-    if ((*message)["role"] != "tool") return message->contains("tool_calls") ? std::ssize((*message)["tool_calls"]) - results : 0;
+    if ((*message)["role"] != "tool")
+      return message->contains("tool_calls") ? std::ssize((*message)["tool_calls"]) - results : 0;
     ++results;
   }
   return 0;
@@ -86,8 +87,8 @@ class Talk {
                                    {.tools = settings_.tools, .variables = settings_.variables});
       prompt = settings_.images.Read(std::move(rendered), images_, "the conversation");
       if (settings_.positions && std::ssize(prompt->tokens) >= *settings_.positions) {
-        problem = Concat("the conversation has ", prompt->tokens.size(), " tokens; the model accepts at most ", *settings_.positions,
-                         "; write less, or /new to start over");
+        problem = Concat("the conversation has ", prompt->tokens.size(), " tokens; the model accepts at most ",
+                         *settings_.positions, "; write less, or /new to start over");
       }
     } catch (const Error& error) {
       if (!settings_.images.sees()) throw;
@@ -155,8 +156,7 @@ class Talk {
   size_t asked_ = 0;                  // images of the last line
 };
 
-std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const SeenPrompt& prompt,
-                        bool speaks) {
+std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const SeenPrompt& prompt, bool speaks) {
   const int64_t room = settings.positions ? *settings.positions - std::ssize(prompt.tokens) : settings.most;
   Answer answer(settings.rules, std::min(settings.most, room), &settings.tokenizer);
   const TakeToken take = [&](size_t, int64_t token) {
@@ -179,7 +179,8 @@ void Chat(Generator& generator, const ChatSettings& settings, Job& job) {
     if (*line == "/quit") return;
     if (*line == "/new") talk.Restart();
     if (*line == "/new" || IsBlank(*line) || !talk.Add(*line)) continue;
-    if (const std::optional<SeenPrompt> prompt = talk.Prompt()) talk.TakeAnswer(WriteAnswer(generator, settings, *prompt, speaks));
+    if (const std::optional<SeenPrompt> prompt = talk.Prompt())
+      talk.TakeAnswer(WriteAnswer(generator, settings, *prompt, speaks));
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "core/base/json.h"
 #include "core/comm/job.h"
-#include "generation/text/answer.h"
 #include "generation/generator.h"
+#include "generation/text/answer.h"
 #include "launch/generate_images.h"
 #include "serve/tool_calls.h"
 #include "text/chat_template.h"
@@ -30,8 +30,8 @@ struct ChatSettings {
   std::vector<std::string> first_images = {};  // of the first message
 };
 
-// Collective. Lines are rank 0's standard input, answers its standard output. /tool TEXT answers a call of the model, /image FILE adds
-// an image to the next line. Ends at /quit and at the end of input.
+// Collective. Lines are rank 0's standard input, answers its standard output. /tool TEXT answers a call of the model,
+// /image FILE adds an image to the next line. Ends at /quit and at the end of input.
 void Chat(Generator& generator, const ChatSettings& settings, Job& job);
 
 // Whether rank 0's standard input is a terminal, and if not, its whole content: the same on every rank.

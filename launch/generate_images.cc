@@ -9,8 +9,8 @@ namespace trireme {
 
 const PromptImageReader& GenerateImages::Reader() const {
   if (reader_ == nullptr) {
-    reader_ = std::make_unique<const PromptImageReader>(ImageReader::Options{
-        config_.model().path(), config_.model().min_pixels(), config_.model().max_pixels()});
+    reader_ = std::make_unique<const PromptImageReader>(
+        ImageReader::Options{config_.model().path(), config_.model().min_pixels(), config_.model().max_pixels()});
   }
   return *reader_;
 }
@@ -19,7 +19,8 @@ void GenerateImages::CheckFiles(const std::vector<std::string>& sources) const {
   if (!sources.empty()) Reader().Check(sources);
 }
 
-SeenPrompt GenerateImages::Read(Tokens rendered, const std::vector<std::string>& sources, const std::string& where) const {
+SeenPrompt GenerateImages::Read(Tokens rendered, const std::vector<std::string>& sources,
+                                const std::string& where) const {
   SeenPrompt prompt{.tokens = std::move(rendered)};
   try {
     if (!sources.empty()) prompt.images = Reader().Read(sources, prompt.tokens);
@@ -34,7 +35,8 @@ SeenPrompt GenerateImages::Read(Tokens rendered, const std::vector<std::string>&
 void GenerateImages::Check(const SeenPrompt& prompt, const std::string& where) const {
   if (!kind_) return;
   try {
-    const PlacedImages placed(prompt.tokens, prompt.images, {kind_->placeholder, kind_->merge, kind_->tile}, /*rotary=*/true);
+    const PlacedImages placed(prompt.tokens, prompt.images, {kind_->placeholder, kind_->merge, kind_->tile},
+                              /*rotary=*/true);
   } catch (const Error& error) {
     throw Error(error.kind(), Concat(where, ": ", error.what()));
   }
@@ -52,7 +54,8 @@ std::vector<std::string> ChatImages(const Arguments& arguments, bool talks, bool
   const std::vector<std::string> given = arguments.values("image");
   if (given.empty()) return {};
   if (!talks) {
-    throw InputError("--image ", given.front(), " is for chats: add --chat; in a file of --messages, conversations name their ",
+    throw InputError("--image ", given.front(),
+                     " is for chats: add --chat; in a file of --messages, conversations name their ",
                      "images themselves");
   }
   if (!sees) throw InputError("--image ", given.front(), ": the model has no vision tower");

@@ -9,8 +9,8 @@
 #include "core/base/json.h"
 #include "core/cli/arguments.h"
 #include "core/config.pb.h"
-#include "parallel/graph/graph.h"
 #include "generation/text/image_prompts.h"
+#include "parallel/graph/graph.h"
 
 namespace trireme {
 

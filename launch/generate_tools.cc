@@ -23,7 +23,8 @@ ToolPiece PartsOf(ToolForm form, const std::string& text) {
 
 Json CallsOf(const ToolPiece& piece) {
   Json calls = Json::array();
-  for (const ToolCall& call : piece.calls) calls.push_back({{"name", call.name}, {"arguments", TryParseJson(call.arguments)}});
+  for (const ToolCall& call : piece.calls)
+    calls.push_back({{"name", call.name}, {"arguments", TryParseJson(call.arguments)}});
   return calls;
 }
 
@@ -33,7 +34,8 @@ Json ReadToolsFile(const std::string& path) {
   Json tools = ReadJsonFile(path);
   if (tools.is_object() && tools.contains("tools")) tools = Json(tools["tools"]);
   if (tools.is_array() && !tools.empty() && std::ranges::all_of(tools, IsTool)) return tools;
-  throw InputError("--tools ", path, ": wanted a list of functions such as [{\"type\": \"function\", \"function\": {\"name\": \"f\", ",
+  throw InputError("--tools ", path,
+                   ": wanted a list of functions such as [{\"type\": \"function\", \"function\": {\"name\": \"f\", ",
                    "\"parameters\": {…}}}], or an object with such \"tools\"");
 }
 

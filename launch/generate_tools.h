@@ -1,4 +1,5 @@
-// Tools in `trireme generate`: the functions that a model may call, and the calls in what it wrote. Calls none. No torch.
+// Tools in `trireme generate`: the functions that a model may call, and the calls in what it wrote. Calls none. No
+// torch.
 #pragma once
 
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace trireme {
 
-// A JSON file: a list of functions as in OpenAI's API, or an object that has them as "tools". An input error that names the file if
-// it is something else.
+// A JSON file: a list of functions as in OpenAI's API, or an object that has them as "tools". An input error that names
+// the file if it is something else.
 Json ReadToolsFile(const std::string& path);
 
-// What a model wrote, as a message for the next turn: its calls as tool_calls, what is around them as content. Without a form, and
-// without calls, the content is all of it.
+// What a model wrote, as a message for the next turn: its calls as tool_calls, what is around them as content. Without
+// a form, and without calls, the content is all of it.
 Json AssistantMessage(ToolForm form, const std::string& text);
 
 // Its calls as a list of {"name", "arguments"}; empty: there is none.

@@ -16,18 +16,18 @@
 #include "core/cli/command.h"
 #include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
-#include "launch/layout.h"
-#include "models/families.h"
-#include "stages/policy_check.h"
-#include "stages/preference_check.h"
-#include "session/session.h"
 #include "data/answer_rows.h"
 #include "data/image_rows.h"
+#include "launch/layout.h"
+#include "models/families.h"
+#include "session/session.h"
+#include "stages/policy_check.h"
+#include "stages/preference_check.h"
 #include "train/methods/policy/policy.h"
 #include "train/methods/preference/preference.h"
+#include "train/plan/teacher_graph.h"
 #include "train/rollouts/given_advantages.h"
 #include "train/step/row_log_probs.h"
-#include "train/plan/teacher_graph.h"
 #include "train/step/trainer.h"
 #include "train/step/whole_gradients.h"
 
@@ -61,8 +61,9 @@ void Grads(const Arguments& arguments, Job& job) {
   CheckPreference(config);
   CheckPolicy(config);
   if (config.stage() == STAGE_PPO) {
-    throw InputError("stage: ppo: its advantages come from a value model that a run trains; use stage: grpo with advantages in ",
-                     "the rows, or train with rl.rollouts");
+    throw InputError(
+        "stage: ppo: its advantages come from a value model that a run trains; use stage: grpo with advantages in ",
+        "the rows, or train with rl.rollouts");
   }
   const bool preference = IsPreference(config.stage()), policy = IsPolicy(config.stage());
   const std::string& path = arguments.value("rows");
@@ -77,7 +78,8 @@ void Grads(const Arguments& arguments, Job& job) {
                       : ReadRows(path, vocabulary, model.graph.images ? &*model.graph.images : nullptr);
     LoadRowImages(rows, path, {config.model().path(), config.model().min_pixels(), config.model().max_pixels()});
   }
-  if ((preference || policy) && wants_log_probs) throw InputError("--log-probs is for rows with labels; leave stage out");
+  if ((preference || policy) && wants_log_probs)
+    throw InputError("--log-probs is for rows with labels; leave stage out");
   const bool weighted = !preference && !policy && !rows.front().weights.empty();
   if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
@@ -115,8 +117,8 @@ void Grads(const Arguments& arguments, Job& job) {
   }
   const GradientReport report = trainer.FinishGradients();
   const ExpertBalance balance = trainer.TakeBalance();
-  const auto gradients = GatherGradients(session.graph(), trainer.optimizer().Gradients(), trainer.world(),
-                                         trainer.tensors().torch());
+  const auto gradients =
+      GatherGradients(session.graph(), trainer.optimizer().Gradients(), trainer.world(), trainer.tensors().torch());
   if (job.rank() != 0) return;
   WriteGradients(arguments.value("out"), gradients);
   Json line = {{"loss", loss}, {"tokens", tokens}, {"grad_norm", report.norm}};
@@ -141,18 +143,20 @@ Command GradsCommand() {
             .help =
                 "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
                 "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
-                "Models that see: also \"pixel_values\": \"FILE.safetensors\", \"image_grid_thw\": [[1, height, width], …], "
+                "Models that see: also \"pixel_values\": \"FILE.safetensors\", \"image_grid_thw\": [[1, height, "
+                "width], …], "
                 "what the image processor makes of the row's images, or \"images\": [\"FILE\", …] for it to make. "
-                "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, simpo, "
+                "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, "
+                "simpo, "
                 "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
                 "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
-                "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, rloo, "
+                "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, "
+                "rloo, "
                 "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd)",
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",
-            .help =
-                "a PEFT LoRA adapter, or a LoRA run's checkpoint-N, whose gradients are written instead"},
+            .help = "a PEFT LoRA adapter, or a LoRA run's checkpoint-N, whose gradients are written instead"},
            {.name = "log-probs",
             .value_name = "FILE",
             .help = "also write each label's log-probability, one {\"log_probs\": […]} per row, into a new file"},

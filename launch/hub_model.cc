@@ -20,9 +20,11 @@ void Download(const std::string& path, const HubName& name, const std::string& k
     DownloadModel(name, parts);
   } catch (const Error& error) {
     const CachedModel cached = FindCached(name);
-    if (cached.directory.empty()) throw InputError(key, ": ", NotCached(path, cached), ", and cannot be downloaded: ", error.what());
+    if (cached.directory.empty())
+      throw InputError(key, ": ", NotCached(path, cached), ", and cannot be downloaded: ", error.what());
     // Perhaps its configuration is all that is needed: whoever reads the weights says if not.
-    TRIREME_LOG(WARNING) << key << ": " << cached.directory << " has no weights, and they cannot be downloaded: " << error.what();
+    TRIREME_LOG(WARNING) << key << ": " << cached.directory
+                         << " has no weights, and they cannot be downloaded: " << error.what();
   }
 }
 

@@ -9,12 +9,12 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/load.h"
-#include "web/hub/hub_cache.h"
+#include "data/records.h"
 #include "launch/inspect_data.h"
 #include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
 #include "launch/layout.h"
-#include "data/records.h"
+#include "web/hub/hub_cache.h"
 
 namespace trireme {
 namespace {
@@ -32,8 +32,7 @@ DataLook LookOf(const Arguments& arguments) {
   for (const char* name : {"PATH", "OTHER"}) {
     if (IsRunFile(arguments.value(name))) run = arguments.value(name);
   }
-  look.config =
-      run.empty() ? ParseConfig("", "--set", arguments.overrides()) : LoadConfig(run, arguments.overrides());
+  look.config = run.empty() ? ParseConfig("", "--set", arguments.overrides()) : LoadConfig(run, arguments.overrides());
   if (arguments.has("model")) look.config.mutable_model()->set_path(arguments.value("model"));
   look.config = WithModelDirectories(std::move(look.config), ModelDirectory);
   return look;
@@ -51,37 +50,35 @@ void Inspect(const Arguments& arguments, Job& job) {
   if (IsRunFile(path)) return InspectRunData(LookOf(arguments), std::cout);
   if (HoldsRollouts(path)) return InspectRollouts(path, arguments.integer("sample", 1, 1), std::cout);
   if (IsData(path)) return InspectData(path, LookOf(arguments), std::cout);
-  throw InputError(
-      path.string(),
-      ": is not of a known kind; wanted a checkpoint, a run, a model or adapter directory, a "
-      ".safetensors file, data (",
-      RecordEndings(), ", .bin with .idx), or a RUN.yaml");
+  throw InputError(path.string(),
+                   ": is not of a known kind; wanted a checkpoint, a run, a model or adapter directory, a "
+                   ".safetensors file, data (",
+                   RecordEndings(), ", .bin with .idx), or a RUN.yaml");
 }
 
 }  // namespace
 
 Command InspectCommand() {
-  return {
-      .name = "inspect",
-      .summary =
-          "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
-          "file (for two paths, where they differ), the checkpoints of a run, or for data a sample as "
-          "tokens, text and mask, the lengths of samples, and what a run would skip.",
-      .options = {{.name = "digests",
-                   .help = "for tensors: read everything, print the digest of each tensor, and verify a "
-                           "checkpoint's pieces against theirs"},
-                  {.name = "model",
-                   .value_name = "DIR",
-                   .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
-                  {.name = "sample",
-                   .value_name = "N",
-                   .help = "for data: show the N-th sample; by default the first"}},
-      .positionals = {{.name = "PATH", .help = "what to inspect; a RUN.yaml stands for all data of the run"},
-                      {.name = "OTHER",
-                       .help = "tensors to compare it with; for data, the RUN.yaml to read it by",
-                       .required = false}},
-      .takes_config = true,
-      .run = Inspect};
+  return {.name = "inspect",
+          .summary =
+              "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
+              "file (for two paths, where they differ), the checkpoints of a run, or for data a sample as "
+              "tokens, text and mask, the lengths of samples, and what a run would skip.",
+          .options = {{.name = "digests",
+                       .help = "for tensors: read everything, print the digest of each tensor, and verify a "
+                               "checkpoint's pieces against theirs"},
+                      {.name = "model",
+                       .value_name = "DIR",
+                       .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
+                      {.name = "sample",
+                       .value_name = "N",
+                       .help = "for data: show the N-th sample; by default the first"}},
+          .positionals = {{.name = "PATH", .help = "what to inspect; a RUN.yaml stands for all data of the run"},
+                          {.name = "OTHER",
+                           .help = "tensors to compare it with; for data, the RUN.yaml to read it by",
+                           .required = false}},
+          .takes_config = true,
+          .run = Inspect};
 }
 
 }  // namespace trireme

@@ -12,11 +12,11 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "stages/preference_check.h"
 #include "data/dataset.h"
 #include "data/indexed_file.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -36,8 +36,8 @@ void PrintHistogram(const std::vector<int64_t>& lengths, std::ostream& out) {
   for (size_t i = 0; i < bins.size(); ++i) {
     const int64_t begin = *least + static_cast<int64_t>(i) * width;
     const std::string bar((bins[i] * kBar + fullest - 1) / fullest, '#');
-    out << std::setw(9) << begin << " to " << std::setw(8) << begin + width - 1 << "  " << std::left
-        << std::setw(kBar) << bar << std::right << "  " << bins[i] << "\n";
+    out << std::setw(9) << begin << " to " << std::setw(8) << begin + width - 1 << "  " << std::left << std::setw(kBar)
+        << bar << std::right << "  " << bins[i] << "\n";
   }
 }
 
@@ -78,8 +78,8 @@ void PrintImages(const Row& row, std::ostream& out) {
     while (end < std::ssize(row.input_ids) && row.input_ids[end] == row.input_ids[image.first]) ++end;
     const std::string name = image.source.starts_with("data:") ? image.source.substr(0, 40) + "…" : image.source;
     out << "  image   " << Printable(name) << ": grid "
-        << (image.grid.time > 1 ? Concat(image.grid.time, " tiles of ") : "") << image.grid.height << " x " << image.grid.width << ", "
-        << end - image.first << " tokens from " << image.first << ", not trained\n";
+        << (image.grid.time > 1 ? Concat(image.grid.time, " tiles of ") : "") << image.grid.height << " x "
+        << image.grid.width << ", " << end - image.first << " tokens from " << image.first << ", not trained\n";
   }
 }
 
@@ -102,8 +102,8 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
 }
 
 // What a run would use of it, in the run's own words.
-void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store,
-                const Config& config, std::ostream& out) {
+void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store, const Config& config,
+                std::ostream& out) {
   out << "a run uses " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")
       << " of at most data.max_length = " << config.data().max_length()
       << (HasPairs(config.stage()) ? " tokens per side\n" : " tokens\n");
@@ -141,8 +141,8 @@ void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& ou
   }
   if (!has_tokens && config.model().path().empty()) {
     const int64_t index = IndexOf(look.sample, records->size(), path.string());
-    out << (index == 0 ? "first record: " : Concat("record ", look.sample, ": "))
-        << JsonLine(records->Read(index)) << "\nadd --model DIR to see it as tokens\n";
+    out << (index == 0 ? "first record: " : Concat("record ", look.sample, ": ")) << JsonLine(records->Read(index))
+        << "\nadd --model DIR to see it as tokens\n";
     return;
   }
   const std::shared_ptr<const RowStore> store = preparer.Prepare(file);
@@ -154,8 +154,8 @@ void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& ou
     trained += store->Trained(i);
   }
   const int64_t sides = HasPairs(config.stage()) ? 2 : 1;
-  out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained << " are trained on; "
-      << store->skipped() << " records skipped\n";
+  out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained
+      << " are trained on; " << store->skipped() << " records skipped\n";
   if (lengths.empty()) return;
   PrintTaken(path, store, config, out);
   const Tokenizer* tokenizer = has_tokens ? nullptr : &preparer.tokenizer().tokenizer();
@@ -175,8 +175,8 @@ void InspectIndexed(const std::filesystem::path& prefix, const DataLook& look, s
     lengths.push_back(file.DocumentLength(i));
     tokens += lengths.back();
   }
-  out << prefix.string() << ".bin: " << file.documents() << " documents, " << file.sequences()
-      << " sequences, " << tokens << " tokens\n";
+  out << prefix.string() << ".bin: " << file.documents() << " documents, " << file.sequences() << " sequences, "
+      << tokens << " tokens\n";
   if (lengths.empty()) return;
   Row row;
   const int64_t index = IndexOf(look.sample, file.documents(), prefix.string() + ".bin");
@@ -218,10 +218,8 @@ void InspectData(const std::filesystem::path& path, const DataLook& look, std::o
 
 void InspectRunData(const DataLook& look, std::ostream& out) {
   const DataConfig& data = look.config.data();
-  if (data.train().empty() && data.valid().empty())
-    throw InputError("data.train is empty; name at least one file");
-  for (const auto& [key, entries] :
-       {std::pair{"data.train", &data.train()}, std::pair{"data.valid", &data.valid()}}) {
+  if (data.train().empty() && data.valid().empty()) throw InputError("data.train is empty; name at least one file");
+  for (const auto& [key, entries] : {std::pair{"data.train", &data.train()}, std::pair{"data.valid", &data.valid()}}) {
     for (const std::string& entry : *entries) InspectFiles(ParseSourceName(entry, key, look.config), look, out);
   }
 }

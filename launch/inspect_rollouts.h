@@ -1,5 +1,5 @@
-// What is in a file of rollouts, for people: rewards and lengths by step, and one completion. Other paths are handled in
-// other files.
+// What is in a file of rollouts, for people: rewards and lengths by step, and one completion. Other paths are handled
+// in other files.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 
 std::string Megabytes(int64_t bytes) {
   std::ostringstream text;
-  text << std::fixed << std::setprecision(bytes < 10'000'000 ? 3 : 1) << static_cast<double>(bytes) / 1e6
-       << " MB";
+  text << std::fixed << std::setprecision(bytes < 10'000'000 ? 3 : 1) << static_cast<double>(bytes) / 1e6 << " MB";
   return text.str();
 }
 
@@ -40,9 +39,8 @@ void PrintHeader(const checkpoint::Manifest& manifest) {
     return;
   }
   const checkpoint::Progress& progress = manifest.progress();
-  std::cout << "step " << progress.step() << ", " << progress.updates() << " updates, seed "
-            << progress.seed() << ", batches of " << progress.data().global_batch() << " of "
-            << progress.data().rows() << " rows\n";
+  std::cout << "step " << progress.step() << ", " << progress.updates() << " updates, seed " << progress.seed()
+            << ", batches of " << progress.data().global_batch() << " of " << progress.data().rows() << " rows\n";
 }
 
 void PrintVerifiedDigests(const StoreReader& reader) {
@@ -91,8 +89,8 @@ bool PrintDifferences(TensorList& a, TensorList& b) {
   for (const ListedTensor& other : b.tensors()) {
     if (a.Find(other.name) == nullptr) say(other.name + ": only in the second");
   }
-  std::cout << (differences == 0 ? "no difference in " : Concat(differences, " differences in "))
-            << a.tensors().size() << " tensors\n";
+  std::cout << (differences == 0 ? "no difference in " : Concat(differences, " differences in ")) << a.tensors().size()
+            << " tensors\n";
   return differences > 0;
 }
 

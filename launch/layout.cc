@@ -26,11 +26,13 @@ Config WithModelDirectories(Config config, const ModelFinder& find) {
     const std::string directory = find(name, key);
     if (directory != name) set(directory);  // a key that nobody set stays so
   };
-  replace(config.model().path(), "model.path", [&](const std::string& path) { config.mutable_model()->set_path(path); });
-  replace(config.tuning().adapters(), "tuning.adapters", [&](const std::string& path) { config.mutable_tuning()->set_adapters(path); });
+  replace(config.model().path(), "model.path",
+          [&](const std::string& path) { config.mutable_model()->set_path(path); });
+  replace(config.tuning().adapters(), "tuning.adapters",
+          [&](const std::string& path) { config.mutable_tuning()->set_adapters(path); });
   replace(config.reference(), "reference", [&](const std::string& path) { config.set_reference(path); });
   replace(config.distillation().teacher(), "distillation.teacher",
-       [&](const std::string& path) { config.mutable_distillation()->set_teacher(path); });
+          [&](const std::string& path) { config.mutable_distillation()->set_teacher(path); });
   const std::string derived = DerivedModel(config);
   if (derived != config.model().path()) config.mutable_model()->set_path(derived);
   return config;
@@ -50,13 +52,15 @@ Config ModelConfigOf(const Arguments& arguments, Job& job, const std::string& ad
     said.push_back("tuning.adapters=" + JsonLine(adapters));
   }
   for (const std::string& text : arguments.overrides()) said.push_back(text);
-  Config config = arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), said)
-                                          : ParseConfig("", "defaults", said);
+  Config config =
+      arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), said) : ParseConfig("", "defaults", said);
   config.mutable_model()->set_path(arguments.value("model"));
   return WithModelDirectories(std::move(config), FinderOf(job, HubParts::kAll));
 }
 
-std::string ModelArgument(const Arguments& arguments, Job& job) { return ModelHere(arguments.value("model"), "--model", job); }
+std::string ModelArgument(const Arguments& arguments, Job& job) {
+  return ModelHere(arguments.value("model"), "--model", job);
+}
 
 void RefuseToOverwrite(const std::string& option, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

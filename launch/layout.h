@@ -21,8 +21,8 @@ using ModelFinder = std::function<std::string(const std::string& path, const std
 // Names of models on hubs become directories; a vocabulary that is to grow has one of its own.
 Config WithModelDirectories(Config config, const ModelFinder& find);
 
-// The file if one is given, otherwise all defaults; then --set. Models are directories in it, whatever they were named by: those of a
-// hub are downloaded if need be. Collective.
+// The file if one is given, otherwise all defaults; then --set. Models are directories in it, whatever they were named
+// by: those of a hub are downloaded if need be. Collective.
 Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts = HubParts::kAll);
 
 // The same for commands that take --model, which sets model.path, and perhaps an adapter, which sets

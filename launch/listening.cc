@@ -4,9 +4,7 @@
 
 namespace trireme {
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
+bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 std::set<std::string> AllowedHosts(const Arguments& arguments, const std::string& host) {
   std::set<std::string> hosts;

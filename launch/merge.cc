@@ -54,8 +54,7 @@ void Merge(const Arguments& arguments, Job& job) {
   }
   ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
-  std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced()
-            << " replaced weights"
+  std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced() << " replaced weights"
             << (adapter.Added().empty() ? "" : " and the value head") << " into " << arguments.value("to") << "\n";
 }
 
@@ -68,10 +67,7 @@ Command MergeCommand() {
           "Merges a PEFT LoRA adapter into its base model, in fp32, and writes a Hugging Face directory in "
           "the base model's data types, or packed again. Alone or under mpirun.",
       .options =
-          {{.name = "model",
-            .value_name = "DIR",
-            .help = "the base model, or a checkpoint of it",
-            .required = true},
+          {{.name = "model", .value_name = "DIR", .help = "the base model, or a checkpoint of it", .required = true},
            {.name = "adapters", .value_name = "DIR", .help = "the adapter's directory", .required = true},
            {.name = "to", .value_name = "DIR", .help = "the directory to write", .required = true},
            {.name = "force", .help = "replace an existing directory"}},

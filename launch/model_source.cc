@@ -42,10 +42,9 @@ std::string BaseOf(const fs::path& adapter, Job& job) {
   name = ModelHere(name, Concat(adapter.string(), ": its base model, which --model DIR may name"), job);
   std::error_code ignored;
   if (!name.empty() && fs::exists(fs::path(name) / "config.json", ignored)) return name;
-  throw InputError(
-      adapter.string(), ": ",
-      name.empty() ? "names no base model" : Concat("its base model ", name, " is not a directory here"),
-      "; give --model DIR");
+  throw InputError(adapter.string(), ": ",
+                   name.empty() ? "names no base model" : Concat("its base model ", name, " is not a directory here"),
+                   "; give --model DIR");
 }
 
 ModelSource OfDirectory(const std::string& directory, const std::string& base, Job& job) {
@@ -72,9 +71,8 @@ ModelSource SourceOf(const Arguments& arguments, const Config& config, Job& job)
   if (arguments.has("model")) return OfDirectory(ModelArgument(arguments, job), "", job);
   if (arguments.has("adapters")) return {BaseOf(arguments.value("adapters"), job), arguments.value("adapters")};
   if (arguments.has(kRunFile)) return OfRun(config, job);
-  throw InputError(
-      "no model; give --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
-      "a run");
+  throw InputError("no model; give --model DIR, --adapters DIR of an adapter that names its base, or the RUN.yaml of ",
+                   "a run");
 }
 
 ModelSource WithWeights(ModelSource source, const Arguments& arguments, const Config& config) {

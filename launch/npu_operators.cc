@@ -13,12 +13,11 @@ Json NpuOperatorFacts() {
     there += entry.there ? 1 : 0;
     used += entry.used ? 1 : 0;
     if (entry.used && !entry.there) facts["missing"].push_back(entry.name);
-    facts["operators"].push_back(
-        {{"name", entry.name},
-         {"used", entry.used},
-         {"there", entry.there},
-         {"calls", entry.calls},
-         {"largest_bytes", entry.largest_bytes}});
+    facts["operators"].push_back({{"name", entry.name},
+                                  {"used", entry.used},
+                                  {"there", entry.there},
+                                  {"calls", entry.calls},
+                                  {"largest_bytes", entry.largest_bytes}});
   }
   facts["there"] = there;
   facts["used"] = used;
@@ -29,10 +28,7 @@ void PrintNpuOperators(const Json& facts) {
   std::cout << "aclnn operators on device npu: * is used by Trireme, - is missing\n";
   for (const Json& entry : facts["operators"]) {
     const bool there = entry["there"].get<bool>();
-    std::cout << (!there                      ? "- "
-                  : entry["used"].get<bool>() ? "* "
-                                              : "  ")
-              << entry["name"].get<std::string>() << "\n";
+    std::cout << (!there ? "- " : entry["used"].get<bool>() ? "* " : "  ") << entry["name"].get<std::string>() << "\n";
   }
   std::cout << facts["there"] << " exist; " << facts["used"] << " are used, " << facts["missing"].size()
             << " of them missing\n";

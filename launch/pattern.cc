@@ -37,8 +37,7 @@ uint64_t Bits(DType dtype, int value) {
     case DType::kBool:
       break;
   }
-  throw InputError("no test pattern for ", Name(dtype),
-                   "; use fp32, bf16, fp16, fp64, int64, int32, int16, int8");
+  throw InputError("no test pattern for ", Name(dtype), "; use fp32, bf16, fp16, fp64, int64, int32, int16, int8");
 }
 
 // The formula has few distinct values: their bits are computed once.
@@ -46,8 +45,7 @@ class BitsTable {
  public:
   explicit BitsTable(DType dtype) : dtype_(dtype) {}
   uint64_t operator()(int value) {
-    while (static_cast<size_t>(value) >= bits_.size())
-      bits_.push_back(Bits(dtype_, static_cast<int>(bits_.size())));
+    while (static_cast<size_t>(value) >= bits_.size()) bits_.push_back(Bits(dtype_, static_cast<int>(bits_.size())));
     return bits_[value];
   }
 
@@ -77,8 +75,8 @@ std::string ComparePattern(DType dtype, const std::byte* data, size_t count, con
     uint64_t found = 0;
     std::memcpy(&found, data + i * width, width);
     if (found == bits(formula(i))) continue;
-    return Concat("element ", i, " of ", count, " has the bits 0x", std::hex, found, ", wanted those of ",
-                  std::dec, formula(i), ", 0x", std::hex, bits(formula(i)));
+    return Concat("element ", i, " of ", count, " has the bits 0x", std::hex, found, ", wanted those of ", std::dec,
+                  formula(i), ", 0x", std::hex, bits(formula(i)));
   }
   return "";
 }

@@ -48,11 +48,17 @@ Config UnderLayout(Config config, const std::string& layout) {
     int size = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
     const bool fits = error == std::errc() && end == digits.data() + digits.size() && size >= 1;
-    if (fits && key == "tensor") parallel.set_tensor(size);
-    else if (fits && key == "pipeline") parallel.set_pipeline(size);
-    else if (fits && key == "expert") parallel.set_expert(size);
-    else if (fits && key == "expert_tensor") parallel.set_expert_tensor(size);
-    else throw InputError("--refit ", layout, ": '", item, "'; wanted sizes such as tensor=2,pipeline=1,expert=1,expert_tensor=1");
+    if (fits && key == "tensor")
+      parallel.set_tensor(size);
+    else if (fits && key == "pipeline")
+      parallel.set_pipeline(size);
+    else if (fits && key == "expert")
+      parallel.set_expert(size);
+    else if (fits && key == "expert_tensor")
+      parallel.set_expert_tensor(size);
+    else
+      throw InputError("--refit ", layout, ": '", item,
+                       "'; wanted sizes such as tensor=2,pipeline=1,expert=1,expert_tensor=1");
   }
   parallel.set_zero(0);
   *config.mutable_parallel() = parallel;
@@ -74,13 +80,15 @@ Json MovesOf(const RefitPlan& plan) {
 
 RefitPlan RefitOf(const Config& config, const std::string& layout, int world) {
   if (config.parallel().zero() == 3) {
-    throw InputError("parallel.zero = 3 --refit: weights are planned as each rank of a layout holds them, and zero 3 gathers them ",
-                     "layer by layer; set it to 2");
+    throw InputError(
+        "parallel.zero = 3 --refit: weights are planned as each rank of a layout holds them, and zero 3 gathers them ",
+        "layer by layer; set it to 2");
   }
   const Config other = UnderLayout(config, layout);
   const LayerGraph graph = ReadGraph(config);
   const RunPlan from = PlanRun(config, graph, world), to = PlanRun(other, graph, world);
-  return PlanRefit({graph, from, SplitOf(config.parallel())}, {graph, to, SplitOf(other.parallel())}, DTypeOf(config.model()));
+  return PlanRefit({graph, from, SplitOf(config.parallel())}, {graph, to, SplitOf(other.parallel())},
+                   DTypeOf(config.model()));
 }
 
 void ShowPlan(const Arguments& arguments, Job& job) {
@@ -110,14 +118,13 @@ void ShowPlan(const Arguments& arguments, Job& job) {
 Command PlanCommand() {
   return {.name = "plan",
           .summary = "Shows the rank grids, the groups of ranks and their memory; needs no device.",
-          .options = {{.name = "world",
-                       .value_name = "N",
-                       .help = "plan for N ranks; by default, for the ranks of this job"},
-                      {.name = "refit",
-                       .value_name = "LAYOUT",
-                       .help = "show how the weights of model.path get from the layout of parallel to this one, such as "
-                               "tensor=1,pipeline=2; with --json every move"},
-                      {.name = "json", .help = "print one JSON object"}},
+          .options =
+              {{.name = "world", .value_name = "N", .help = "plan for N ranks; by default, for the ranks of this job"},
+               {.name = "refit",
+                .value_name = "LAYOUT",
+                .help = "show how the weights of model.path get from the layout of parallel to this one, such as "
+                        "tensor=1,pipeline=2; with --json every move"},
+               {.name = "json", .help = "print one JSON object"}},
           .positionals = {{.name = kRunFile,
                            .help = "the run's configuration; by default all keys have their defaults",
                            .required = false}},

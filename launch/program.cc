@@ -33,7 +33,7 @@ void ReportInputError(const Error& error, const Job& job) {
   const auto* several = dynamic_cast<const InputErrors*>(&error);
   std::string text;
   for (std::string line : several != nullptr ? several->lines() : std::vector<std::string>{error.what()}) {
-    std::replace(line.begin(), line.end(), '\n', ' ');  // quoted input may contain newlines
+    std::replace(line.begin(), line.end(), '\n', ' ');                              // quoted input may contain newlines
     text += Concat(job.rank() == 0 ? "" : LogRankPrefix(), Printable(line), "\n");  // and terminal controls
   }
   std::cerr << text << std::flush;
@@ -71,8 +71,7 @@ void RunCommand(const std::vector<Command>& commands, const std::vector<std::str
   } else if (job.rank() == 0) {
     std::cout << invocation.text;
   }
-  if (!std::cout.flush())
-    throw RuntimeError("stdout cannot be written; is the disk full or the reader gone?");
+  if (!std::cout.flush()) throw RuntimeError("stdout cannot be written; is the disk full or the reader gone?");
 }
 
 int RunAsProgram(const std::function<void(Job&)>& work) {

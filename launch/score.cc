@@ -13,14 +13,14 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
-#include "launch/layout.h"
-#include "launch/model_source.h"
-#include "session/session.h"
-#include "session/value_head.h"
 #include "data/answer_samples.h"
 #include "data/answer_tokens.h"
 #include "data/prepare.h"
 #include "data/records.h"
+#include "launch/layout.h"
+#include "launch/model_source.h"
+#include "session/session.h"
+#include "session/value_head.h"
 #include "train/step/sequence_scores.h"
 
 namespace trireme {
@@ -44,14 +44,15 @@ std::vector<std::vector<Row>> ReadConversations(const std::string& path, const C
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<std::vector<Row>> conversations;
   for (int64_t i = 0; i < records->size(); ++i) {
-    conversations.push_back(UseRecord(
-        *records, i, [&](Json record) { return ScoredRowsOf(std::move(record), preparer, vocabulary); }));
+    conversations.push_back(
+        UseRecord(*records, i, [&](Json record) { return ScoredRowsOf(std::move(record), preparer, vocabulary); }));
   }
   if (conversations.empty()) throw InputError(path, ": has no records");
   return conversations;
 }
 
-std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const std::vector<double>& scores, double bias) {
+std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const std::vector<double>& scores,
+                       double bias) {
   std::string text;
   size_t next = 0;
   for (const std::vector<Row>& sides : conversations) {
@@ -91,8 +92,8 @@ void Score(const Arguments& arguments, Job& job) {
     return;
   }
   WriteAtomicFile(arguments.value("output"), lines);
-  std::cout << "wrote the scores of " << Counted(std::ssize(conversations), "record") << " to " << arguments.value("output")
-            << "\n";
+  std::cout << "wrote the scores of " << Counted(std::ssize(conversations), "record") << " to "
+            << arguments.value("output") << "\n";
 }
 
 }  // namespace
@@ -100,14 +101,16 @@ void Score(const Arguments& arguments, Job& job) {
 Command ScoreCommand() {
   return {
       .name = "score",
-      .summary = "The score that a reward model gives each conversation of a file, one JSON line {\"score\": …} per "
-                 "record; of a pair also \"rejected_score\".",
+      .summary =
+          "The score that a reward model gives each conversation of a file, one JSON line {\"score\": …} per "
+          "record; of a pair also \"rejected_score\".",
       .options =
           {{.name = "model",
             .value_name = "DIR",
-            .help = "a reward model: …ForSequenceClassification with one label, a causal model with "
-                    "value_head.safetensors, or a checkpoint-N; by default the base that --adapters names, or the run's "
-                    "final/ or newest checkpoint"},
+            .help =
+                "a reward model: …ForSequenceClassification with one label, a causal model with "
+                "value_head.safetensors, or a checkpoint-N; by default the base that --adapters names, or the run's "
+                "final/ or newest checkpoint"},
            {.name = "adapters",
             .value_name = "DIR",
             .help = "a PEFT LoRA adapter of a reward model, or a checkpoint-N of one, applied on top of the model's "

@@ -12,28 +12,29 @@
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
+#include "data/record_fields.h"
 #include "generation/json_tokens.h"
+#include "generation/text/prompts.h"
 #include "launch/layout.h"
 #include "launch/listening.h"
 #include "launch/model_source.h"
 #include "launch/serve_training.h"
 #include "models/families.h"
 #include "serve/callers.h"
-#include "web/http/http.h"
 #include "serve/routes.h"
 #include "serve/service.h"
 #include "session/row_adapter_graph.h"
 #include "session/session.h"
 #include "session/tuning.h"
-#include "data/record_fields.h"
-#include "generation/text/prompts.h"
 #include "text/token_bytes.h"
+#include "web/http/http.h"
 
 namespace trireme {
 namespace {
 
-// What the server's thread calls: nothing before the weights are there, and nothing after the end. Polls of remote training
-// are held meanwhile: their clients ask again at once, without end, where a server only says that it is not there.
+// What the server's thread calls: nothing before the weights are there, and nothing after the end. Polls of remote
+// training are held meanwhile: their clients ask again at once, without end, where a server only says that it is not
+// there.
 class Gate {
  public:
   explicit Gate(bool trains) : trains_(trains) {}
@@ -52,16 +53,15 @@ class Gate {
   }
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     const std::lock_guard lock(mutex_);
-    if (training_ != nullptr && ServeTraining::Takes(request)) return training_->Handle(std::move(request), std::move(reply));
+    if (training_ != nullptr && ServeTraining::Takes(request))
+      return training_->Handle(std::move(request), std::move(reply));
     if (trains_ && request.path().starts_with("/api/v1/retrieve_future") && request.body.size() < kMostHeldBytes) {
       held_.emplace_back(std::move(request), std::move(reply));
       return;
     }
     if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
-    reply->Send(AnswerOf({.status = 503,
-                          .message = "the server starts or stops",
-                          .code = "overloaded",
-                          .type = "server_error"}));
+    reply->Send(AnswerOf(
+        {.status = 503, .message = "the server starts or stops", .code = "overloaded", .type = "server_error"}));
   }
 
  private:
@@ -123,8 +123,8 @@ ModelSource ServedSource(const Arguments& arguments, const Config& config, const
                          Job& job) {
   const ModelSource source = FindBase(arguments, config, job, adapters.empty() ? "" : adapters.front().directory);
   if (!source.adapters.empty() && (!adapters.empty() || arguments.has("adapter-directory"))) {
-    throw InputError(source.adapters, ": is an adapter itself; give its base as --model and it as --adapters NAME=",
-                     source.adapters);
+    throw InputError(source.adapters,
+                     ": is an adapter itself; give its base as --model and it as --adapters NAME=", source.adapters);
   }
   return source;
 }
@@ -155,20 +155,19 @@ CachePlan PlanCache(const Arguments& arguments, const Session& session, std::opt
   const int64_t rows = arguments.integer("max-rows", 16, 1), states = rows * StateBytesPerRow(session);
   const double left = gib * (int64_t{1} << 30) - static_cast<double>(states);
   if (left < static_cast<double>(bytes)) {
-    throw InputError("--kv-cache-gib ", gib, ": the states of ", rows, " rows take ", double(states) / (int64_t{1} << 30),
-                     " of them; allow more, or fewer rows with --max-rows");
+    throw InputError("--kv-cache-gib ", gib, ": the states of ", rows, " rows take ",
+                     double(states) / (int64_t{1} << 30), " of them; allow more, or fewer rows with --max-rows");
   }
   const auto fits = static_cast<int64_t>(left / static_cast<double>(bytes));
   CachePlan plan{.tokens = arguments.integer("max-total-tokens", fits, 1), .context = 0};
   const int64_t longest = positions.value_or(plan.tokens);
   plan.context = arguments.integer("max-model-len", std::min(longest, plan.tokens), 2);
   if (plan.context > longest) {
-    throw InputError("--max-model-len ", plan.context, ": the model supports ", longest,
-                     " (max_position_embeddings)");
+    throw InputError("--max-model-len ", plan.context, ": the model supports ", longest, " (max_position_embeddings)");
   }
   if (plan.context > plan.tokens) {
-    throw InputError("the KV cache holds ", plan.tokens, " tokens, a request may take ", plan.context,
-                     "; allow ", (plan.context * bytes + states) / double(int64_t{1} << 30),
+    throw InputError("the KV cache holds ", plan.tokens, " tokens, a request may take ", plan.context, "; allow ",
+                     (plan.context * bytes + states) / double(int64_t{1} << 30),
                      " with --kv-cache-gib, or less with --max-model-len");
   }
   return plan;
@@ -217,8 +216,10 @@ ServedModel ModelOf(const Arguments& arguments, const std::string& directory, co
 constexpr int64_t kMostImages = 8, kMostImagePixels = int64_t{4096} * 4096;
 
 // Of a model that sees. Without its image processor's settings it is served, too, for text.
-void UseImages(const Arguments& arguments, const Config& config, const LayerGraph& graph, bool speaks, ServedModel& model) {
-  const int64_t most = arguments.integer("max-images", kMostImages), pixels = arguments.integer("max-image-pixels", kMostImagePixels, 1);
+void UseImages(const Arguments& arguments, const Config& config, const LayerGraph& graph, bool speaks,
+               ServedModel& model) {
+  const int64_t most = arguments.integer("max-images", kMostImages),
+                pixels = arguments.integer("max-image-pixels", kMostImagePixels, 1);
   if (!graph.images) {
     for (const char* name : {"max-images", "max-image-pixels"}) {
       if (arguments.has(name)) throw InputError("--", name, ": the model has no vision tower");
@@ -228,16 +229,18 @@ void UseImages(const Arguments& arguments, const Config& config, const LayerGrap
   model.image_token = graph.images->placeholder;
   model.most_images = most;
   if (!HasImageSettings(config.model().path())) {
-    if (speaks) TRIREME_LOG(WARNING) << "no images: " << config.model().path() << " has neither preprocessor_config.json nor processor_config.json";
+    if (speaks)
+      TRIREME_LOG(WARNING) << "no images: " << config.model().path()
+                           << " has neither preprocessor_config.json nor processor_config.json";
     return;
   }
-  model.images = std::make_shared<const ImageReader>(ImageReader::Options{
-      config.model().path(), config.model().min_pixels(), config.model().max_pixels(), pixels});
+  model.images = std::make_shared<const ImageReader>(
+      ImageReader::Options{config.model().path(), config.model().min_pixels(), config.model().max_pixels(), pixels});
 }
 
 // Listens at once, so that a port in use is noticed before the weights are read.
-std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board, const Callers& callers,
-                                   Gate& gate) {
+std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board,
+                                   const Callers& callers, Gate& gate) {
   return std::make_unique<HttpServer>(
       HttpAddress{.host = host,
                   .port = PortOf(arguments, 8000),
@@ -248,7 +251,7 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
                  .connections_per_address = arguments.integer("max-connections-per-address", 1024, 1)},
       [&board, &callers, trains = arguments.has("train")](const HttpRequest& request) {
         const auto check = [&board](const HttpRequest& with_key) { board.Check(with_key); };
-        trains && ServeTraining::Takes(request) ? ServeTraining::Check(request, callers, check) : check(request);
+        trains&& ServeTraining::Takes(request) ? ServeTraining::Check(request, callers, check) : check(request);
       },
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
@@ -293,7 +296,10 @@ void Serve(const Arguments& arguments, Job& job) {
   model.adapters = &names;
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate(arguments.has("train"));
-  Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(), .has_chat = true, .has_remote = arguments.has("train")}, callers);
+  Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(),
+               .has_chat = true,
+               .has_remote = arguments.has("train")},
+              callers);
   const std::unique_ptr<HttpServer> server =
       speaks ? Listen(arguments, host, board, callers, gate) : nullptr;  // outlives all replies
   const BoardStop stop_board{board};
@@ -312,8 +318,9 @@ void Serve(const Arguments& arguments, Job& job) {
   ServeTraining training(arguments, {session, service, model, callers, directory});
   gate.Open(&routes, training.there() ? &training : nullptr);
   if (speaks) {
-    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://" << host
-                      << ":" << server->port() << "/v1, " << plan.context << " tokens of context, " << plan.tokens << " in the KV cache";
+    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://"
+                      << host << ":" << server->port() << "/v1, " << plan.context << " tokens of context, "
+                      << plan.tokens << " in the KV cache";
   }
   service.Run();
   training.Close();
@@ -322,7 +329,8 @@ void Serve(const Arguments& arguments, Job& job) {
 
 constexpr const char* kServeSummary =
     "Serves a model over HTTP as OpenAI's API does: /v1/chat/completions, /v1/completions, /v1/models. Also\n"
-    "/health, /metrics and /tokenize; at / a page to chat with it. Alone or under mpirun; rank 0 listens. SIGTERM lets running answers "
+    "/health, /metrics and /tokenize; at / a page to chat with it. Alone or under mpirun; rank 0 listens. SIGTERM lets "
+    "running answers "
     "end.";
 
 std::vector<Option> ServeOptions() {
@@ -351,9 +359,7 @@ std::vector<Option> ServeOptions() {
       {.name = "served-model-name",
        .value_name = "NAME",
        .help = "the model's name in requests; by default its folder's"},
-      {.name = "host",
-       .value_name = "IP",
-       .help = "address to listen on; by default 127.0.0.1: this machine only"},
+      {.name = "host", .value_name = "IP", .help = "address to listen on; by default 127.0.0.1: this machine only"},
       {.name = "port", .value_name = "N", .help = "by default 8000; 0: any free one"},
       {.name = "tls-certificate",
        .value_name = "FILE",
@@ -375,12 +381,8 @@ std::vector<Option> ServeOptions() {
       {.name = "max-rows",
        .value_name = "N",
        .help = "answers generated at once on each data-parallel rank; by default 16"},
-      {.name = "max-batched-tokens",
-       .value_name = "N",
-       .help = "most tokens computed in one step; by default 2048"},
-      {.name = "kv-cache-gib",
-       .value_name = "GIB",
-       .help = "memory for keys and values on each rank; by default 1"},
+      {.name = "max-batched-tokens", .value_name = "N", .help = "most tokens computed in one step; by default 2048"},
+      {.name = "kv-cache-gib", .value_name = "GIB", .help = "memory for keys and values on each rank; by default 1"},
       {.name = "max-total-tokens",
        .value_name = "N",
        .help = "the same as a number of tokens; overrides --kv-cache-gib"},
@@ -397,9 +399,7 @@ std::vector<Option> ServeOptions() {
        .value_name = "N",
        .help = "pixels of one image as it is sent; by default " + std::to_string(kMostImagePixels)},
       {.name = "max-connections", .value_name = "N", .help = "by default 1024; more are refused with 503"},
-      {.name = "max-connections-per-address",
-       .value_name = "N",
-       .help = "of one client address; by default 1024"},
+      {.name = "max-connections-per-address", .value_name = "N", .help = "of one client address; by default 1024"},
       {.name = "drain-seconds",
        .value_name = "S",
        .help = "after SIGTERM, time for running answers to end; by default 30"}};
@@ -410,15 +410,14 @@ std::vector<Option> ServeOptions() {
 }  // namespace
 
 Command ServeCommand() {
-  return {
-      .name = "serve",
-      .summary = kServeSummary,
-      .options = ServeOptions(),
-      .positionals = {{.name = kRunFile,
-                       .help = "the run whose layout and, without --model, whose result is used",
-                       .required = false}},
-      .takes_config = true,
-      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Serve(arguments, job); }); }};
+  return {.name = "serve",
+          .summary = kServeSummary,
+          .options = ServeOptions(),
+          .positionals = {{.name = kRunFile,
+                           .help = "the run whose layout and, without --model, whose result is used",
+                           .required = false}},
+          .takes_config = true,
+          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { Serve(arguments, job); }); }};
 }
 
 }  // namespace trireme

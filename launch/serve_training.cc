@@ -8,11 +8,11 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "data/image_reader.h"
 #include "serve/tinker/remote_work.h"
 #include "serve/tinker/room.h"
 #include "serve/tinker/service_samples.h"
 #include "serve/tinker/tinker_routes.h"
-#include "data/image_reader.h"
 #include "train/remote/full_trainer.h"
 #include "train/remote/remote_trainer.h"
 
@@ -32,12 +32,16 @@ RemoteLimits RemoteLimitsOf(const Arguments& arguments) {
 }
 
 // Of adapters, which a model that is trained in full has none of.
-constexpr const char* kAdapterOptions[] = {"train-max-rank", "train-max-models", "train-in-memory", "train-together", "train-quota-models",
-                                           "adapters", "adapter-directory"};
+constexpr const char* kAdapterOptions[] = {"train-max-rank",   "train-max-models",   "train-in-memory",
+                                           "train-together",   "train-quota-models", "adapters",
+                                           "adapter-directory"};
 
 void RefuseAdapterOptions(const Arguments& arguments) {
   for (const char* option : kAdapterOptions) {
-    if (arguments.has(option)) throw InputError("--", option, ": is for adapters; --train-full trains one model with all its parameters and serves it, without any");
+    if (arguments.has(option))
+      throw InputError(
+          "--", option,
+          ": is for adapters; --train-full trains one model with all its parameters and serves it, without any");
   }
 }
 
@@ -48,35 +52,37 @@ double SteadySeconds() {
 }  // namespace
 
 std::vector<Option> TrainingOptions() {
-  return {{.name = "train",
-           .help = "also train LoRA adapters for clients of the Tinker protocol, below /api/v1; needs --train-directory"},
-          {.name = "train-full",
-           .help = "train one model with all its parameters instead of adapters; what is served is the model as it is trained"},
-          {.name = "train-directory",
-           .value_name = "DIR",
-           .help = "where clients' checkpoints are kept: PEFT directories with the optimizer's state; all ranks see it"},
-          {.name = "train-max-rank", .value_name = "N", .help = "the largest rank of an adapter; by default 32"},
-          {.name = "train-max-models", .value_name = "N", .help = "adapters in training at once; by default 8"},
-          {.name = "train-in-memory",
-           .value_name = "N",
-           .help = "adapters whose numbers are in host memory; those that were used longest ago wait in files under "
-                   "--train-directory; by default 8"},
-          {.name = "train-together",
-           .value_name = "N",
-           .help = "adapters whose requests may share a pass; each costs device memory for a copy of its pairs and their "
-                   "gradients; by default 8, or --train-max-models if that is less"},
-          {.name = "train-quota-models",
-           .value_name = "N",
-           .help = "adapters that one API key may train at once; by default as many as there are"},
-          {.name = "train-quota-tokens",
-           .value_name = "N",
-           .help = "tokens per second that one API key may train and sample; by default any number"},
-          {.name = "train-quota-requests",
-           .value_name = "N",
-           .help = "requests of one API key that may be unfinished; by default any number"},
-          {.name = "train-session-seconds",
-           .value_name = "S",
-           .help = "a session without a heartbeat for this long ends, and its models with it; by default 1800"}};
+  return {
+      {.name = "train",
+       .help = "also train LoRA adapters for clients of the Tinker protocol, below /api/v1; needs --train-directory"},
+      {.name = "train-full",
+       .help =
+           "train one model with all its parameters instead of adapters; what is served is the model as it is trained"},
+      {.name = "train-directory",
+       .value_name = "DIR",
+       .help = "where clients' checkpoints are kept: PEFT directories with the optimizer's state; all ranks see it"},
+      {.name = "train-max-rank", .value_name = "N", .help = "the largest rank of an adapter; by default 32"},
+      {.name = "train-max-models", .value_name = "N", .help = "adapters in training at once; by default 8"},
+      {.name = "train-in-memory",
+       .value_name = "N",
+       .help = "adapters whose numbers are in host memory; those that were used longest ago wait in files under "
+               "--train-directory; by default 8"},
+      {.name = "train-together",
+       .value_name = "N",
+       .help = "adapters whose requests may share a pass; each costs device memory for a copy of its pairs and their "
+               "gradients; by default 8, or --train-max-models if that is less"},
+      {.name = "train-quota-models",
+       .value_name = "N",
+       .help = "adapters that one API key may train at once; by default as many as there are"},
+      {.name = "train-quota-tokens",
+       .value_name = "N",
+       .help = "tokens per second that one API key may train and sample; by default any number"},
+      {.name = "train-quota-requests",
+       .value_name = "N",
+       .help = "requests of one API key that may be unfinished; by default any number"},
+      {.name = "train-session-seconds",
+       .value_name = "S",
+       .help = "a session without a heartbeat for this long ends, and its models with it; by default 1800"}};
 }
 
 int64_t BodyLimit(const Arguments& arguments) {
@@ -90,12 +96,14 @@ void PrepareTraining(const Arguments& arguments, Config& config) {
     }
     return;
   }
-  if (!arguments.has("train-directory")) throw InputError("--train: where are checkpoints to go? give --train-directory DIR");
+  if (!arguments.has("train-directory"))
+    throw InputError("--train: where are checkpoints to go? give --train-directory DIR");
   if (!config.tuning().adapters().empty()) {
     throw InputError("--train: ", config.tuning().adapters(), " is an adapter; give its base as --model");
   }
   if (!arguments.has("train-full") && SeesImages(config.model().path())) {
-    throw InputError("--train: ", config.model().path(), " sees images; adapters of such a model are trained by `trireme train`, not remotely");
+    throw InputError("--train: ", config.model().path(),
+                     " sees images; adapters of such a model are trained by `trireme train`, not remotely");
   }
   if (!arguments.has("train-full")) return PrepareForRemoteTraining(config, RemoteLimitsOf(arguments));
   RefuseAdapterOptions(arguments);
@@ -138,8 +146,7 @@ class ServeTraining::Room {
 
 class ServeTraining::Ranks {
  public:
-  Ranks(const Arguments& arguments, const Parts& parts, tinker::Room* room)
-      : work_(RunnerOf(arguments, parts), room) {
+  Ranks(const Arguments& arguments, const Parts& parts, tinker::Room* room) : work_(RunnerOf(arguments, parts), room) {
     parts.service.Share(&work_);
   }
 
@@ -162,8 +169,10 @@ ServeTraining::ServeTraining(const Arguments& arguments, const Parts& parts) {
   if (!arguments.has("train")) return;
   if (parts.session.job().rank() == 0) {
     room_ = std::make_unique<Room>(arguments, parts);
-    const std::string what = arguments.has("train-full") ? "one model with all its parameters" : Concat("LoRA adapters of ranks up to ", MaxRank(arguments));
-    TRIREME_LOG(INFO) << "trains " << what << " below " << tinker::kTinkerPrefix << "; checkpoints go to " << arguments.value("train-directory");
+    const std::string what = arguments.has("train-full") ? "one model with all its parameters"
+                                                         : Concat("LoRA adapters of ranks up to ", MaxRank(arguments));
+    TRIREME_LOG(INFO) << "trains " << what << " below " << tinker::kTinkerPrefix << "; checkpoints go to "
+                      << arguments.value("train-directory");
   }
   ranks_ = std::make_unique<Ranks>(arguments, parts, room_ ? &room_->room : nullptr);
 }

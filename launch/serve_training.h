@@ -1,5 +1,5 @@
-// `trireme serve --train`: what remote training adds to the server: its options, its session's configuration, and the paths
-// below /api/v1. The server itself is in serve.cc.
+// `trireme serve --train`: what remote training adds to the server: its options, its session's configuration, and the
+// paths below /api/v1. The server itself is in serve.cc.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 #include "core/cli/command.h"
 #include "core/config.pb.h"
 #include "serve/callers.h"
-#include "web/http/http.h"
 #include "serve/service.h"
 #include "session/session.h"
+#include "web/http/http.h"
 
 namespace trireme {
 

@@ -7,10 +7,10 @@
 #include "core/base/file.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
-#include "launch/layout.h"
 #include "data/indexed_file.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
+#include "launch/layout.h"
 
 namespace trireme {
 namespace {
@@ -18,8 +18,7 @@ namespace {
 void RefuseIndexedFile(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
     if (PathExists(prefix + ending)) {
-      throw InputError("--out ", prefix, ": ", prefix, ending,
-                       " already exists; remove it or choose another name");
+      throw InputError("--out ", prefix, ": ", prefix, ending, " already exists; remove it or choose another name");
     }
   }
 }
@@ -27,8 +26,7 @@ void RefuseIndexedFile(const std::string& prefix) {
 void Tokenize(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job);
   if (config.stage() != STAGE_PT) {
-    throw InputError(
-        "stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");
+    throw InputError("stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");
   }
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   if (job.rank() != 0) return;
@@ -43,7 +41,8 @@ void Tokenize(const Arguments& arguments, Job& job) {
       for (int64_t i = 0; i < store->size(); ++i) {
         const Row row = store->Read(i);
         if (!row.images.empty()) {
-          throw InputError(file.path.string(), ": sample ", i + 1, " has images, which a .bin cannot hold; train on the file itself");
+          throw InputError(file.path.string(), ": sample ", i + 1,
+                           " has images, which a .bin cannot hold; train on the file itself");
         }
         writer.Add(row.input_ids);
       }
@@ -58,15 +57,13 @@ void Tokenize(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command TokenizeCommand() {
-  return {.name = "tokenize",
-          .summary = "Writes the texts of data.train as a Megatron .bin and .idx, with model.path's tokenizer.",
-          .options = {{.name = "out",
-                       .value_name = "PREFIX",
-                       .help = "write PREFIX.bin and PREFIX.idx",
-                       .required = true}},
-          .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
-          .takes_config = true,
-          .run = Tokenize};
+  return {
+      .name = "tokenize",
+      .summary = "Writes the texts of data.train as a Megatron .bin and .idx, with model.path's tokenizer.",
+      .options = {{.name = "out", .value_name = "PREFIX", .help = "write PREFIX.bin and PREFIX.idx", .required = true}},
+      .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
+      .takes_config = true,
+      .run = Tokenize};
 }
 
 }  // namespace trireme

@@ -6,13 +6,13 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "launch/layout.h"
-#include "stages/policy_check.h"
 #include "parallel/schedule/draw.h"
+#include "stages/policy_check.h"
+#include "train/methods/policy/policy_prompts.h"
 #include "train/plan/check_inputs.h"
+#include "train/plan/train_plan.h"
 #include "train/run/data_extent.h"
 #include "train/run/loop.h"
-#include "train/methods/policy/policy_prompts.h"
-#include "train/plan/train_plan.h"
 
 namespace trireme {
 namespace {
@@ -41,7 +41,8 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   std::string data;
   const int64_t vocabulary = VocabularyOf(plan.graph);
   if (IsPolicy(config.stage())) {
-    if (HasPrompts(config)) data = ToText(ExtentOf(config, OpenPrompts(config, {.vocabulary = vocabulary}).data), config);
+    if (HasPrompts(config))
+      data = ToText(ExtentOf(config, OpenPrompts(config, {.vocabulary = vocabulary}).data), config);
   } else if (!config.data().train().empty()) {
     data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = vocabulary})), config);
   }
@@ -74,14 +75,13 @@ Command TrainCommand() {
            {.name = "world",
             .value_name = "N",
             .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
-           {.name = "svg",
-            .value_name = "FILE",
-            .help = "with --dry-run: draw the schedule into a new file"},
+           {.name = "svg", .value_name = "FILE", .help = "with --dry-run: draw the schedule into a new file"},
            {.name = "report",
             .value_name = "FORM",
-            .help = "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
-                    "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
-                    "said before and after the steps goes to stderr"}},
+            .help =
+                "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
+                "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
+                "said before and after the steps goes to stderr"}},
       .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
       .takes_config = true,
       .run = Train};

@@ -1,5 +1,5 @@
-// Baichuan of 7 billion parameters, 1 and 2: Llama's layers with queries, keys and values in one matrix; the rows of 2's
-// head are scaled to length 1. Those of 13 billion have ALiBi in place of a rotary embedding and are refused.
+// Baichuan of 7 billion parameters, 1 and 2: Llama's layers with queries, keys and values in one matrix; the rows of
+// 2's head are scaled to length 1. Those of 13 billion have ALiBi in place of a rotary embedding and are refused.
 #include "core/base/error.h"
 #include "models/decoder.h"
 
@@ -11,7 +11,8 @@ bool HasNormalisedHead(const HfConfig& config) {
   const std::string name = config.Architecture();
   if (name == "BaichuanForCausalLM") return true;
   if (name == "BaiChuanForCausalLM") return false;
-  throw InputError(config.source(), ": architectures has '", name, "'; wanted BaichuanForCausalLM, as Baichuan2 has, or ",
+  throw InputError(config.source(), ": architectures has '", name,
+                   "'; wanted BaichuanForCausalLM, as Baichuan2 has, or ",
                    "BaiChuanForCausalLM, as the first Baichuan-7B has, whose head is another");
 }
 
@@ -19,7 +20,8 @@ bool HasNormalisedHead(const HfConfig& config) {
 
 LayerGraph Baichuan(const HfConfig& config) {
   if (!config.Has("max_position_embeddings")) {
-    throw InputError(config.source(), ": max_position_embeddings is missing, as in Baichuan-13B and Baichuan2-13B, whose ",
+    throw InputError(config.source(),
+                     ": max_position_embeddings is missing, as in Baichuan-13B and Baichuan2-13B, whose ",
                      "attention has ALiBi, which is not supported; choose a model of 7B");
   }
   config.Only("z_loss_weight", 0);

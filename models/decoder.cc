@@ -63,10 +63,13 @@ RopeSpec RopeOf(const HfConfig& config, int64_t head_dim, const CommonTraits& tr
   const double factor = traits.rotary_factor ? config.RotaryFactor(*traits.rotary_factor) : 1;
   const auto rotary_dim = static_cast<int64_t>(factor * static_cast<double>(head_dim));
   if (rotary_dim < 2 || rotary_dim % 2 != 0) {
-    throw InputError(config.source(), ": partial_rotary_factor = ", factor, " rotates ", rotary_dim, " of the ", head_dim,
-                     " elements of a head; wanted an even number of them");
+    throw InputError(config.source(), ": partial_rotary_factor = ", factor, " rotates ", rotary_dim, " of the ",
+                     head_dim, " elements of a head; wanted an even number of them");
   }
-  return config.Rope(rotary_dim, {.factor = factor, .theta = traits.theta, .ntk_alpha = traits.ntk_alpha, .phi3 = traits.phi3_rope,
+  return config.Rope(rotary_dim, {.factor = factor,
+                                  .theta = traits.theta,
+                                  .ntk_alpha = traits.ntk_alpha,
+                                  .phi3 = traits.phi3_rope,
                                   .sections = traits.sections});
 }
 
@@ -76,7 +79,8 @@ DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
   config.Only("hidden_act", traits.activation);
   config.Only("attention_dropout", 0.0);
   config.Only("use_mrope", false);
-  config.Only("output_router_logits", false);  // would add an auxiliary loss, which run.yaml's section moe decides about
+  config.Only("output_router_logits",
+              false);  // would add an auxiliary loss, which run.yaml's section moe decides about
   config.Only("router_jitter_noise", 0.0);
   DecoderSpec decoder;
   decoder.norm_eps = config.Number("rms_norm_eps", traits.norm_eps);
@@ -93,8 +97,7 @@ DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
   attention.norm_eps = decoder.norm_eps;
   if (traits.reads_rope) attention.rope = RopeOf(config, attention.head_dim, traits);
   decoder.mlp.hidden = attention.hidden;
-  decoder.mlp.ffn =
-      traits.ffn > 0 ? config.Size("intermediate_size", traits.ffn) : config.Size("intermediate_size");
+  decoder.mlp.ffn = traits.ffn > 0 ? config.Size("intermediate_size", traits.ffn) : config.Size("intermediate_size");
   return decoder;
 }
 
@@ -106,7 +109,8 @@ std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpe
   std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), decoder);
   const std::vector<std::string> kinds = config.Texts("layer_types");
   if (!kinds.empty() && kinds.size() != decoders.size()) {
-    throw InputError(config.source(), ": layer_types has ", kinds.size(), " entries; num_hidden_layers is ", decoders.size());
+    throw InputError(config.source(), ": layer_types has ", kinds.size(), " entries; num_hidden_layers is ",
+                     decoders.size());
   }
   for (size_t layer = 0; layer < decoders.size(); ++layer) {
     const bool late = slides && static_cast<int64_t>(layer) >= full;
@@ -121,8 +125,7 @@ std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpe
   return decoders;
 }
 
-std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,
-                                      const ExpertsSpec& experts) {
+std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense, const ExpertsSpec& experts) {
   const int64_t step = config.Size("decoder_sparse_step", 1);
   const std::vector<int64_t> dense_only = config.Integers("mlp_only_layers");
   std::vector<DecoderSpec> decoders(config.Size("num_hidden_layers"), dense);
@@ -148,8 +151,8 @@ ExpertsSpec CommonExperts(const HfConfig& config, int64_t hidden) {
   ExpertsSpec experts{.router = {.experts = config.Size(key), .top_k = config.Size("num_experts_per_tok")},
                       .hidden = hidden};
   if (experts.router.top_k > experts.router.experts) {
-    throw InputError(config.source(), ": num_experts_per_tok = ", experts.router.top_k, " is more than ", key,
-                     " = ", experts.router.experts);
+    throw InputError(config.source(), ": num_experts_per_tok = ", experts.router.top_k, " is more than ", key, " = ",
+                     experts.router.experts);
   }
   return experts;
 }
@@ -164,8 +167,7 @@ LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder) {
   return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder));
 }
 
-LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders,
-                        const LayerNames& names) {
+LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders, const LayerNames& names) {
   const DecoderSpec& first = decoders.front();
   const int64_t vocabulary = config.Size("vocab_size"), hidden = first.attention.hidden;
   LayerGraph graph{.family = config.Text("model_type"),
@@ -178,8 +180,7 @@ LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& 
     graph.layers.push_back({Concat("layers.", index), decoders[index], NamesOfLayer(index, names)});
   }
   const HeadSpec head{vocabulary, hidden, first.norm_eps, config.Flag("tie_word_embeddings", false)};
-  graph.layers.push_back(
-      {"head", head, {{"norm.weight", "model.norm.weight"}, {"logits.weight", "lm_head.weight"}}});
+  graph.layers.push_back({"head", head, {{"norm.weight", "model.norm.weight"}, {"logits.weight", "lm_head.weight"}}});
   return graph;
 }
 

@@ -36,16 +36,14 @@ LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder);
 using LayerNames = std::vector<std::pair<const char*, const char*>>;
 
 // The same with one specification per layer.
-LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders,
-                        const LayerNames& names = {});
+LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders, const LayerNames& names = {});
 
 // The mtp layer at index `index` in the files, which predicts the token `depth` + 1 positions ahead.
 Layer MtpLayer(size_t index, int64_t depth, const DecoderSpec& decoder, const LayerNames& names);
 
 // `dense` num_hidden_layers times, with `experts` in the layers that Qwen's keys decoder_sparse_step and
 // mlp_only_layers select.
-std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense,
-                                      const ExpertsSpec& experts);
+std::vector<DecoderSpec> SparseLayers(const HfConfig& config, const DecoderSpec& dense, const ExpertsSpec& experts);
 
 // `decoder` num_hidden_layers times, with the sliding window of Qwen's keys in the layers that have one: those from
 // max_window_layers on, or those that layer_types lists.

@@ -28,8 +28,7 @@ LayerGraph Graph(const HfConfig& config, const RouterRule& rule) {
   for (size_t layer = dense; layer < decoders.size(); ++layer) {
     decoders[layer].experts = RoutedExperts(config, rule, decoders[layer].attention.hidden);
   }
-  LayerGraph graph =
-      DecoderGraph(config, {decoders.begin(), decoders.begin() + static_cast<int64_t>(layers)}, Names());
+  LayerGraph graph = DecoderGraph(config, {decoders.begin(), decoders.begin() + static_cast<int64_t>(layers)}, Names());
   for (size_t layer = layers; layer < decoders.size(); ++layer) {
     const auto depth = static_cast<int64_t>(layer - layers) + 1;
     graph.mtp.push_back(MtpLayer(layer, depth, decoders[layer], Names()));

@@ -10,19 +10,14 @@ namespace {
 
 constexpr char kLinearAttention[] = "linear_attention";
 
-const LayerNames kDeltaNames = {{"delta.qkvz.weight", "linear_attn.in_proj_qkvz.weight"},
-                           {"delta.ba.weight", "linear_attn.in_proj_ba.weight"},
-                           {"delta.q.weight", "linear_attn.in_proj_qkv.weight"},
-                           {"delta.k.weight", "linear_attn.in_proj_qkv.weight"},
-                           {"delta.v.weight", "linear_attn.in_proj_qkv.weight"},
-                           {"delta.z.weight", "linear_attn.in_proj_z.weight"},
-                           {"delta.b.weight", "linear_attn.in_proj_b.weight"},
-                           {"delta.a.weight", "linear_attn.in_proj_a.weight"},
-                           {"delta.conv.weight", "linear_attn.conv1d.weight"},
-                           {"delta.decay.log_rate", "linear_attn.A_log"},
-                           {"delta.decay.time_bias", "linear_attn.dt_bias"},
-                           {"delta.norm.weight", "linear_attn.norm.weight"},
-                           {"delta.output.weight", "linear_attn.out_proj.weight"}};
+const LayerNames kDeltaNames = {
+    {"delta.qkvz.weight", "linear_attn.in_proj_qkvz.weight"}, {"delta.ba.weight", "linear_attn.in_proj_ba.weight"},
+    {"delta.q.weight", "linear_attn.in_proj_qkv.weight"},     {"delta.k.weight", "linear_attn.in_proj_qkv.weight"},
+    {"delta.v.weight", "linear_attn.in_proj_qkv.weight"},     {"delta.z.weight", "linear_attn.in_proj_z.weight"},
+    {"delta.b.weight", "linear_attn.in_proj_b.weight"},       {"delta.a.weight", "linear_attn.in_proj_a.weight"},
+    {"delta.conv.weight", "linear_attn.conv1d.weight"},       {"delta.decay.log_rate", "linear_attn.A_log"},
+    {"delta.decay.time_bias", "linear_attn.dt_bias"},         {"delta.norm.weight", "linear_attn.norm.weight"},
+    {"delta.output.weight", "linear_attn.out_proj.weight"}};
 
 DeltaSpec DeltaOf(const HfConfig& config, bool fused) {
   const DeltaSpec delta{.key_heads = config.Size("linear_num_key_heads", 16),

@@ -1,5 +1,5 @@
-// What Qwen3-Next and Qwen3.5 share: layers of Gated DeltaNet among layers of attention, whose output is gated; norms whose
-// weights are added to 1; experts with a shared one behind a gate.
+// What Qwen3-Next and Qwen3.5 share: layers of Gated DeltaNet among layers of attention, whose output is gated; norms
+// whose weights are added to 1; experts with a shared one behind a gate.
 #pragma once
 
 #include <vector>

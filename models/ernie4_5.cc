@@ -1,5 +1,5 @@
-// ERNIE 4.5, dense and with experts: Llama's layers whose rotary embedding rotates adjacent elements; biases everywhere or
-// nowhere. With experts: a softmax over all of them with a correction bias for the choice, and shared experts.
+// ERNIE 4.5, dense and with experts: Llama's layers whose rotary embedding rotates adjacent elements; biases everywhere
+// or nowhere. With experts: a softmax over all of them with a correction bias for the choice, and shared experts.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -34,8 +34,8 @@ ExpertsSpec ErnieExperts(const HfConfig& config, int64_t hidden) {
                       .bias_in_row = true};
   experts.shared_ffn = std::max<int64_t>(config.WholeNumber("moe_num_shared_experts").value_or(2), 0) * experts.ffn;
   if (experts.router.top_k > experts.router.experts) {
-    throw InputError(config.source(), ": moe_k = ", experts.router.top_k, " is more than moe_num_experts = ",
-                     experts.router.experts);
+    throw InputError(config.source(), ": moe_k = ", experts.router.top_k,
+                     " is more than moe_num_experts = ", experts.router.experts);
   }
   return experts;
 }

@@ -74,8 +74,10 @@ const Family& FindFamily(const std::string& model_type, const std::string& sourc
     if (model_type == family.model_type) return family;
   }
   if (model_type == "internvl_chat") {
-    throw InputError(source, ": model_type 'internvl_chat' has the names of InternVL's own code; use the directory of the same model ",
-                     "in transformers' format, whose name ends in -hf (such as OpenGVLab/InternVL3-8B-hf)");
+    throw InputError(
+        source,
+        ": model_type 'internvl_chat' has the names of InternVL's own code; use the directory of the same model ",
+        "in transformers' format, whose name ends in -hf (such as OpenGVLab/InternVL3-8B-hf)");
   }
   throw InputError(source, ": model_type '", model_type, "' is not supported; supported: ", Join(KnownFamilies()));
 }

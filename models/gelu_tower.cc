@@ -10,18 +10,17 @@ namespace {
 
 constexpr char kVisual[] = "model.visual.";
 
-const LayerNames kGeluBlockNames = {{"attention_norm.bias", "norm1.bias"},
-                                    {"mlp_norm.bias", "norm2.bias"},
-                                    {"mlp.fc1.weight", "mlp.linear_fc1.weight"},
-                                    {"mlp.fc1.bias", "mlp.linear_fc1.bias"},
-                                    {"mlp.fc2.weight", "mlp.linear_fc2.weight"},
-                                    {"mlp.fc2.bias", "mlp.linear_fc2.bias"}};
+const LayerNames kGeluBlockNames = {
+    {"attention_norm.bias", "norm1.bias"},       {"mlp_norm.bias", "norm2.bias"},
+    {"mlp.fc1.weight", "mlp.linear_fc1.weight"}, {"mlp.fc1.bias", "mlp.linear_fc1.bias"},
+    {"mlp.fc2.weight", "mlp.linear_fc2.weight"}, {"mlp.fc2.bias", "mlp.linear_fc2.bias"}};
 
 HfNames MergerNames(int64_t taps) {
   HfNames names;
   for (int64_t i = 0; i <= taps; ++i) {
     const std::string role = i == 0 ? "" : Concat("tap", i - 1, ".");
-    const std::string module = i == 0 ? Concat(kVisual, "merger.") : Concat(kVisual, "deepstack_merger_list.", i - 1, ".");
+    const std::string module =
+        i == 0 ? Concat(kVisual, "merger.") : Concat(kVisual, "deepstack_merger_list.", i - 1, ".");
     for (const char* kind : {".weight", ".bias"}) {
       names[role + "norm" + kind] = module + "norm" + kind;
       names[role + "fc1" + kind] = module + "linear_fc1" + kind;

@@ -1,6 +1,6 @@
 // Gemma 2 and 3, text: norms at both ends of each branch, whose weights are added to 1; GELU; layers with windows among
-// others; an embedding times sqrt(hidden_size), tied to the head. Gemma 2: soft caps of scores and logits. Gemma 3: norms
-// of each query and key head, and a rotary embedding of its own in layers with windows.
+// others; an embedding times sqrt(hidden_size), tied to the head. Gemma 2: soft caps of scores and logits. Gemma 3:
+// norms of each query and key head, and a rotary embedding of its own in layers with windows.
 #include <cmath>
 
 #include "core/base/error.h"

@@ -1,12 +1,11 @@
-// GLM-4 (0414), dense: norms at both ends of each branch; the rotary embedding rotates adjacent elements of a part of each
-// head; files hold gate and up as one matrix.
+// GLM-4 (0414), dense: norms at both ends of each branch; the rotary embedding rotates adjacent elements of a part of
+// each head; files hold gate and up as one matrix.
 #include "models/decoder.h"
 
 namespace trireme {
 
 LayerGraph Glm4(const HfConfig& config) {
-  DecoderSpec decoder =
-      CommonDecoder(config, {.norm_eps = 1.5625e-7, .head_dim = 128, .rotary_factor = 0.5});
+  DecoderSpec decoder = CommonDecoder(config, {.norm_eps = 1.5625e-7, .head_dim = 128, .rotary_factor = 0.5});
   decoder.attention.interleaved = true;
   decoder.attention.qkv_bias = config.Flag("attention_bias", true);
   decoder.attention.norms.output = true;

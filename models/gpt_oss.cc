@@ -1,6 +1,6 @@
-// GPT-OSS: attention with sinks and biases, a sliding window in every other layer; experts in every layer, with biases and
-// a clamped SwiGLU whose gate and up alternate. Files hold all experts of a layer in one tensor, in swapped order, or
-// packed as MXFP4 (checkpoint/mxfp4.cc).
+// GPT-OSS: attention with sinks and biases, a sliding window in every other layer; experts in every layer, with biases
+// and a clamped SwiGLU whose gate and up alternate. Files hold all experts of a layer in one tensor, in swapped order,
+// or packed as MXFP4 (checkpoint/mxfp4.cc).
 #include "core/base/error.h"
 #include "models/decoder.h"
 #include "models/layer_kinds.h"
@@ -12,8 +12,8 @@ constexpr int64_t kUnsaidWindow = 128;  // transformers' defaults
 constexpr double kUnsaidTheta = 150000;
 
 RopeSpec UnsaidRope(const HfConfig& config, int64_t head_dim) {
-  const Json yarn = {{"rope_type", "yarn"}, {"factor", 32.0}, {"beta_fast", 32.0}, {"beta_slow", 1.0},
-                     {"truncate", false}, {"original_max_position_embeddings", 4096}};
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 32.0},    {"beta_fast", 32.0},
+                     {"beta_slow", 1.0},    {"truncate", false}, {"original_max_position_embeddings", 4096}};
   const RopeSpec rope{.theta = config.Number("rope_theta", kUnsaidTheta), .rotary_dim = head_dim};
   return HfConfig(yarn, config.source()).RopeHere(rope, {});
 }

@@ -33,8 +33,9 @@ HfConfig HfConfig::Within(const char* key) const {
 void HfConfig::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (value.is_null() || looked_up_.contains(key) || IsWithoutEffect(key)) continue;
-    Refuse(key, Concat("is ", value.dump().substr(0, 60), ", and this key is not known here: it may change what the model ",
-                       "computes. If it does not, rename it to _", key, ", which is ignored"));
+    Refuse(key,
+           Concat("is ", value.dump().substr(0, 60), ", and this key is not known here: it may change what the model ",
+                  "computes. If it does not, rename it to _", key, ", which is ignored"));
   }
 }
 
@@ -46,9 +47,7 @@ int64_t HfConfig::Size(const char* key) const {
   return value->get<int64_t>();
 }
 
-int64_t HfConfig::Size(const char* key, int64_t fallback) const {
-  return Find(key) == nullptr ? fallback : Size(key);
-}
+int64_t HfConfig::Size(const char* key, int64_t fallback) const { return Find(key) == nullptr ? fallback : Size(key); }
 
 std::optional<int64_t> HfConfig::WholeNumber(const char* key) const {
   const Json* value = Find(key);
@@ -74,8 +73,7 @@ bool HfConfig::Flag(const char* key, bool fallback) const {
 
 std::string HfConfig::Text(const char* key) const {
   const Json* value = Find(key);
-  if (value == nullptr || !value->is_string())
-    Refuse(key, value == nullptr ? "is missing" : "is not a string");
+  if (value == nullptr || !value->is_string()) Refuse(key, value == nullptr ? "is missing" : "is not a string");
   return value->get<std::string>();
 }
 

@@ -31,10 +31,10 @@ class HfConfig {
   double Number(const char* key, double fallback) const;
   bool Flag(const char* key, bool fallback) const;
   std::string Text(const char* key) const;
-  std::vector<int64_t> Integers(const char* key) const;  // empty if the key is missing
-  std::vector<double> Numbers(const char* key) const;    // likewise
+  std::vector<int64_t> Integers(const char* key) const;   // empty if the key is missing
+  std::vector<double> Numbers(const char* key) const;     // likewise
   std::vector<std::string> Texts(const char* key) const;  // likewise
-  std::string Architecture() const;                      // the first of architectures; empty if there is none
+  std::string Architecture() const;                       // the first of architectures; empty if there is none
   // How many classes a classifier tells apart: num_labels, or as many as id2label has; 2 if neither is set.
   int64_t Labels() const;
   bool Has(const char* key) const { return Find(key) != nullptr; }
@@ -52,16 +52,17 @@ class HfConfig {
   // Refuses any value other than `wanted`, for features that no family here implements.
   void Only(const char* key, const Json& wanted) const;
 
-  DType WeightType() const;  // dtype (5) or torch_dtype (4); fp32 if neither is set
+  DType WeightType() const;                        // dtype (5) or torch_dtype (4); fp32 if neither is set
   static constexpr int64_t kPhi3Positions = 4096;  // where Phi-3's config does not say
   // What only some families know of rotary embeddings.
   struct RopeTraits {
     double factor = 1;       // RotaryFactor
     double theta = 1e4;      // where the config has none
     bool ntk_alpha = false;  // the type "dynamic" has an alpha, which stretches the base once and for all
-    // original_max_position_embeddings stands beside rope_parameters, too, and counts first; the only scaling is longrope.
+    // original_max_position_embeddings stands beside rope_parameters, too, and counts first; the only scaling is
+    // longrope.
     bool phi3 = false;
-    bool sections = false;   // M-RoPE's may be there: of tokens of text all three positions are the same
+    bool sections = false;  // M-RoPE's may be there: of tokens of text all three positions are the same
   };
   // rope_parameters (5), or rope_theta and rope_scaling (4).
   RopeSpec Rope(int64_t rotary_dim, const RopeTraits& traits) const;
@@ -70,8 +71,8 @@ class HfConfig {
   RopeSpec RopeHere(RopeSpec rope, const RopeTraits& traits) const;
   // The fraction of a head that is rotated: partial_rotary_factor in rope_parameters (5) or beside them (4).
   double RotaryFactor(double fallback) const;
-  // How many tokens a sequence may have: max_position_embeddings, times the factor of a rotary embedding of the type dynamic;
-  // nullopt if the key is missing.
+  // How many tokens a sequence may have: max_position_embeddings, times the factor of a rotary embedding of the type
+  // dynamic; nullopt if the key is missing.
   std::optional<int64_t> LongestSequence() const;
   // Factor of DeepSeek's attention scores in addition to 1 / sqrt(head_dim): mscale_all_dim squared.
   double YarnScoreScale() const;

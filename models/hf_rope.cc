@@ -1,5 +1,5 @@
-// The rotary embedding that a config.json describes, in rope_parameters (transformers 5) or rope_theta and rope_scaling (4).
-// What the numbers mean is parallel/graph/rope.
+// The rotary embedding that a config.json describes, in rope_parameters (transformers 5) or rope_theta and rope_scaling
+// (4). What the numbers mean is parallel/graph/rope.
 #include <algorithm>
 #include <cmath>
 
@@ -13,16 +13,16 @@ constexpr char kOriginal[] = "original_max_position_embeddings";
 constexpr char kLongest[] = "max_position_embeddings";
 constexpr char kPartial[] = "partial_rotary_factor";
 
-double YarnMagnitude(double factor, double scale) {
-  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
-}
+double YarnMagnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; }
 
 double LongropeMagnitude(double factor, int64_t original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
 }
 
 // Phi-3's first files call longrope so.
-bool IsLongrope(const std::string& kind, bool phi3) { return kind == "longrope" || (phi3 && (kind == "su" || kind == "yarn")); }
+bool IsLongrope(const std::string& kind, bool phi3) {
+  return kind == "longrope" || (phi3 && (kind == "su" || kind == "yarn"));
+}
 
 }  // namespace
 
@@ -126,9 +126,13 @@ void HfConfig::ReadDynamic(RopeSpec& rope) const {
                      "; the type 'dynamic' needs a number of at least 1");
   }
   if (rope.longest_positions == 0) {
-    throw InputError(source_, " has the type 'dynamic', which needs max_position_embeddings, and one rotary embedding for all layers");
+    throw InputError(
+        source_,
+        " has the type 'dynamic', which needs max_position_embeddings, and one rotary embedding for all layers");
   }
-  if (rope.rotary_dim < 4) throw InputError(source_, " has the type 'dynamic' for heads of ", rope.rotary_dim, " rotated elements; wanted 4 or more");
+  if (rope.rotary_dim < 4)
+    throw InputError(source_, " has the type 'dynamic' for heads of ", rope.rotary_dim,
+                     " rotated elements; wanted 4 or more");
 }
 
 // The length beside rope_parameters counts first, then that within, then the model's longest.
@@ -137,11 +141,15 @@ void HfConfig::ReadLongrope(RopeSpec& rope) const {
   const int64_t within = Size(kOriginal, std::max<int64_t>(rope.longest_positions, 1));
   if (rope.original_positions == 0) rope.original_positions = within;
   if (rope.longest_positions == 0) {
-    throw InputError(source_, " has the type 'longrope', which needs max_position_embeddings, and one rotary embedding for all layers");
+    throw InputError(
+        source_,
+        " has the type 'longrope', which needs max_position_embeddings, and one rotary embedding for all layers");
   }
-  rope.factor = Number("factor", static_cast<double>(rope.longest_positions) / static_cast<double>(rope.original_positions));
+  rope.factor =
+      Number("factor", static_cast<double>(rope.longest_positions) / static_cast<double>(rope.original_positions));
   rope.magnitude = Number("attention_factor", LongropeMagnitude(rope.factor, rope.original_positions));
-  for (const auto& [key, factors] : {std::pair("short_factor", &rope.short_factors), std::pair("long_factor", &rope.long_factors)}) {
+  for (const auto& [key, factors] :
+       {std::pair("short_factor", &rope.short_factors), std::pair("long_factor", &rope.long_factors)}) {
     *factors = Numbers(key);
     const bool positive = std::ranges::all_of(*factors, [](double factor) { return factor > 0; });
     if (std::ssize(*factors) == rope.rotary_dim / 2 && positive) continue;

@@ -1,5 +1,6 @@
-// Hunyuan, dense and with experts: Llama's layers with a norm of each query and key head after the rotary embedding, whose
-// base a fixed alpha stretches. With experts: a softmax over all of them, and a shared mlp of the same size, in each layer.
+// Hunyuan, dense and with experts: Llama's layers with a norm of each query and key head after the rotary embedding,
+// whose base a fixed alpha stretches. With experts: a softmax over all of them, and a shared mlp of the same size, in
+// each layer.
 #include "core/base/error.h"
 #include "models/decoder.h"
 

@@ -1,5 +1,5 @@
-// InternLM 2 and 2.5: Llama's layers under names of their own, with one matrix for queries, keys and values, key head by
-// key head.
+// InternLM 2 and 2.5: Llama's layers under names of their own, with one matrix for queries, keys and values, key head
+// by key head.
 #include "models/decoder.h"
 
 namespace trireme {

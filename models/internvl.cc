@@ -1,6 +1,6 @@
-// InternVL (2.5, 3, 3.5) in transformers' format: a text model that text_config's model_type names, with plain positions, and a
-// vision tower over tiles of one size: class tokens, learned positions, layer scale. The format of InternVL's own code
-// (internvl_chat) has other names and is refused in families.cc.
+// InternVL (2.5, 3, 3.5) in transformers' format: a text model that text_config's model_type names, with plain
+// positions, and a vision tower over tiles of one size: class tokens, learned positions, layer scale. The format of
+// InternVL's own code (internvl_chat) has other names and is refused in families.cc.
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "models/plausible.h"
@@ -55,7 +55,8 @@ constexpr TextFamily kTextFamilies[] = {{"llama", Llama}, {"qwen2", Qwen2}, {"qw
 LayerGraph TextGraph(const HfConfig& root) {
   const std::string wanted = root.Within("text_config").Text("model_type");
   const SeeingText text = TextOf(root, TiedBy::kEither, {});
-  if (!text.sections.sizes.empty()) throw InputError(root.source(), ": text_config has mrope_section; InternVL's positions are plain");
+  if (!text.sections.sizes.empty())
+    throw InputError(root.source(), ": text_config has mrope_section; InternVL's positions are plain");
   std::vector<std::string> known;
   for (const TextFamily& family : kTextFamilies) {
     known.emplace_back(family.model_type);
@@ -64,7 +65,8 @@ LayerGraph TextGraph(const HfConfig& root) {
     text.config.RefuseUnread();
     return graph;
   }
-  throw InputError(root.source(), ": text_config.model_type '", wanted, "' is not supported in InternVL; supported: ", Join(known));
+  throw InputError(root.source(), ": text_config.model_type '", wanted,
+                   "' is not supported in InternVL; supported: ", Join(known));
 }
 
 // A side in pixels, of a key that holds it once or for both sides.
@@ -72,7 +74,8 @@ int64_t SquareSide(const HfConfig& vision, const char* key, int64_t fallback) {
   if (!vision.Has(key) || vision.json().at(key).is_number_integer()) return vision.Size(key, fallback);
   const std::vector<int64_t> sides = vision.Integers(key);
   if (sides.size() == 2 && sides[0] == sides[1] && sides[0] > 0) return sides[0];
-  throw InputError(vision.source(), ": ", key, " is ", vision.json().at(key).dump(), "; wanted a square: one side, or two equal ones");
+  throw InputError(vision.source(), ": ", key, " is ", vision.json().at(key).dump(),
+                   "; wanted a square: one side, or two equal ones");
 }
 
 // What would change the numbers and is not implemented.
@@ -82,7 +85,8 @@ void RefuseOthers(const HfConfig& root, const HfConfig& vision) {
   root.Only("vision_feature_layer", -1);
   root.Only("vision_feature_select_strategy", "default");
   vision.Only("hidden_act", "gelu");
-  for (const char* key : {"hidden_dropout_prob", "attention_dropout", "projection_dropout", "dropout"}) vision.Only(key, 0.0);
+  for (const char* key : {"hidden_dropout_prob", "attention_dropout", "projection_dropout", "dropout"})
+    vision.Only(key, 0.0);
   vision.Only("use_mask_token", false);
   vision.Only("use_mean_pooling", true);
   vision.Only("use_absolute_position_embeddings", true);
@@ -94,7 +98,8 @@ TowerSpec TiledTower(const HfConfig& vision, int64_t heads, int64_t patch) {
   TowerSpec tower{.hidden = vision.Size("hidden_size", 1024), .merge = 2, .tile = image / patch};
   tower.head_dim = tower.hidden / heads;
   if (image % (patch * tower.merge) != 0) {
-    throw InputError(vision.source(), ": image_size = ", image, " is no multiple of ", tower.merge, " patches of ", patch, " pixels");
+    throw InputError(vision.source(), ": image_size = ", image, " is no multiple of ", tower.merge, " patches of ",
+                     patch, " pixels");
   }
   if (tower.hidden % heads != 0 || tower.head_dim % 2 != 0) {
     throw InputError(vision.source(), ": hidden_size = ", tower.hidden, " over num_attention_heads = ", heads,
@@ -123,10 +128,12 @@ std::vector<Layer> TiledLayers(const HfConfig& vision, int64_t text_hidden) {
                          .wide_qk_norm = vision.Flag("use_qk_norm", false),
                          .scale_start = vision.Number("layer_scale_init_value", 0.1)};
   if (block.scale_start == 0) throw InputError(vision.source(), ": layer_scale_init_value is 0; wanted another number");
-  std::vector<Layer> layers = {{"vision.patch", PatchSpec{tower, {vision.Size("num_channels", 3), patch, patch}, /*bias=*/true},
+  std::vector<Layer> layers = {{"vision.patch",
+                                PatchSpec{tower, {vision.Size("num_channels", 3), patch, patch}, /*bias=*/true},
                                 TowerNames(kTowerPrefix, kTiledPatchNames)}};
   for (int64_t i = 0; i < vision.Size("num_hidden_layers", 24); ++i) {
-    layers.push_back({Concat("vision.", i), block, TowerNames(Concat(kTowerPrefix, "encoder.layer.", i, "."), kTiledBlockNames)});
+    layers.push_back(
+        {Concat("vision.", i), block, TowerNames(Concat(kTowerPrefix, "encoder.layer.", i, "."), kTiledBlockNames)});
   }
   layers.push_back({"vision.merger",
                     MergerSpec{.tower = tower,
@@ -150,8 +157,8 @@ LayerGraph InternVL(const HfConfig& config) {
   AddTower(graph, TiledLayers(vision, HiddenOf(graph)), 0, config);
   const int64_t tokens = graph.images->tile * graph.images->tile / (graph.images->merge * graph.images->merge);
   if (config.Size("image_seq_length", tokens) != tokens) {
-    throw InputError(config.source(), ": image_seq_length is ", config.Size("image_seq_length"), "; a tile of vision_config.image_size has ",
-                     tokens, " tokens");
+    throw InputError(config.source(), ": image_seq_length is ", config.Size("image_seq_length"),
+                     "; a tile of vision_config.image_size has ", tokens, " tokens");
   }
   vision.RefuseUnread();
   return graph;

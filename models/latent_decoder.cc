@@ -7,12 +7,13 @@ namespace {
 
 LatentSpec LatentOf(const HfConfig& config, const LatentTraits& traits) {
   config.Only("attention_bias", false);
-  LatentSpec latent{.query_rank = config.Has("q_lora_rank") ? config.Size("q_lora_rank") : 0,
-                    .kv_rank = config.Size("kv_lora_rank"),
-                    .qk_nope_head_dim = config.Size("qk_nope_head_dim"),
-                    .qk_rope_head_dim = config.Size("qk_rope_head_dim"),
-                    .value_dim = traits.value_dim > 0 ? config.Size("v_head_dim", traits.value_dim) : config.Size("v_head_dim"),
-                    .interleaved = traits.interleaved};
+  LatentSpec latent{
+      .query_rank = config.Has("q_lora_rank") ? config.Size("q_lora_rank") : 0,
+      .kv_rank = config.Size("kv_lora_rank"),
+      .qk_nope_head_dim = config.Size("qk_nope_head_dim"),
+      .qk_rope_head_dim = config.Size("qk_rope_head_dim"),
+      .value_dim = traits.value_dim > 0 ? config.Size("v_head_dim", traits.value_dim) : config.Size("v_head_dim"),
+      .interleaved = traits.interleaved};
   config.Only("qk_head_dim", latent.head_dim());
   latent.scale = config.YarnScoreScale() / std::sqrt(static_cast<double>(latent.head_dim()));
   return latent;

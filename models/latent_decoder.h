@@ -1,4 +1,5 @@
-// What families with latent attention (DeepSeek's MLA) share: its keys and its names in files. Knows no mlp and no experts.
+// What families with latent attention (DeepSeek's MLA) share: its keys and its names in files. Knows no mlp and no
+// experts.
 #pragma once
 
 #include "models/decoder.h"

@@ -13,8 +13,8 @@ namespace trireme {
 inline constexpr char kFullAttention[] = "full_attention", kSlidingAttention[] = "sliding_attention";
 
 struct LayerKinds {
-  int64_t pattern = 1;        // without layer_types: of so many layers the last has full attention
-  double full_theta = 1e4;    // base of the rotary embedding where the config has none
+  int64_t pattern = 1;      // without layer_types: of so many layers the last has full attention
+  double full_theta = 1e4;  // base of the rotary embedding where the config has none
   double sliding_theta = 1e4;
 };
 

@@ -1,6 +1,6 @@
-// MiniCPM and MiniCPM3: factors for the embedding, what is added to the residual stream, and the logits; Llama's layers,
-// or latent attention with a dense mlp. Layers with experts and sparse attention (MiniCPM-MoE, sparse_config) are refused
-// as keys that nothing reads.
+// MiniCPM and MiniCPM3: factors for the embedding, what is added to the residual stream, and the logits; Llama's
+// layers, or latent attention with a dense mlp. Layers with experts and sparse attention (MiniCPM-MoE, sparse_config)
+// are refused as keys that nothing reads.
 #include <cmath>
 
 #include "core/base/error.h"
@@ -13,7 +13,8 @@ namespace {
 double FactorOf(const HfConfig& config, const char* key) {
   const double factor = config.Number(key, 0);
   if (factor > 0) return factor;
-  throw InputError(config.source(), ": ", key, " is ", config.Has(key) ? Concat(factor) : "missing", "; wanted a number above 0");
+  throw InputError(config.source(), ": ", key, " is ", config.Has(key) ? Concat(factor) : "missing",
+                   "; wanted a number above 0");
 }
 
 LayerGraph ScaledGraph(const HfConfig& config, DecoderSpec decoder, const LayerNames& names) {

@@ -24,7 +24,8 @@ void CheckReleasedKeys(const HfConfig& config) {
     config.Only(key, 1.0);
   }
   for (const int64_t kind : config.Integers("attn_type_list")) {
-    if (kind != 1) throw InputError(config.source(), ": attn_type_list has ", kind, "; only 1, full attention, is supported");
+    if (kind != 1)
+      throw InputError(config.source(), ": attn_type_list has ", kind, "; only 1, full attention, is supported");
   }
   // Of the experts that are not there, and of multi-token prediction, which is not used.
   config.Unused({"mlp_intermediate_size", "shared_moe_mode", "use_mtp", "num_mtp_modules", "mtp_transformer_layers"});

@@ -1,5 +1,6 @@
 // Mixtral: Llama's attention without biases; every layer has experts, and the weights of the chosen ones
-// always sum to 1; optionally a sliding window over all layers. Files name an expert's matrices w1 (gate), w3 (up) and w2 (down).
+// always sum to 1; optionally a sliding window over all layers. Files name an expert's matrices w1 (gate), w3 (up) and
+// w2 (down).
 #include "models/decoder.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
-// OLMo 2 and 3: Llama's layers with norms at the end of each branch instead of its beginning, and with one norm over all
-// query heads and one over all key heads. OLMo 3: windows in most layers, whose rotary embedding is not scaled.
+// OLMo 2 and 3: Llama's layers with norms at the end of each branch instead of its beginning, and with one norm over
+// all query heads and one over all key heads. OLMo 3: windows in most layers, whose rotary embedding is not scaled.
 #include "models/layer_kinds.h"
 
 namespace trireme {

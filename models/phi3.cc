@@ -1,6 +1,6 @@
-// Phi-3 and Phi-4: Llama's layers without biases, whose files hold queries, keys and values as one matrix, and gate and up
-// as one; optionally a sliding window over all layers. Those for 128k tokens have longrope; Phi-4-mini rotates a part of
-// each head.
+// Phi-3 and Phi-4: Llama's layers without biases, whose files hold queries, keys and values as one matrix, and gate and
+// up as one; optionally a sliding window over all layers. Those for 128k tokens have longrope; Phi-4-mini rotates a
+// part of each head.
 #include "models/decoder.h"
 
 namespace trireme {

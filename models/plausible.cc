@@ -14,29 +14,20 @@ struct Limit {
 
 // Each at least ten times the largest published model.
 constexpr Limit kLimits[] = {
-    {"num_hidden_layers", 4096},
-    {"depth", 4096},
-    {"num_nextn_predict_layers", 64},
-    {"num_experts", 32768},
-    {"num_local_experts", 32768},
-    {"moe_num_experts", 32768},
-    {"n_routed_experts", 32768},
-    {"n_shared_experts", 32768},
-    {"num_attention_heads", 65536},
-    {"num_heads", 65536},
-    {"num_key_value_heads", 65536},
-    {"head_dim", 1 << 20},
-    {"hidden_size", 1 << 22},
-    {"intermediate_size", 1 << 24},
-    {"moe_intermediate_size", 1 << 24},
-    {"vocab_size", 1 << 26},
+    {"num_hidden_layers", 4096},        {"depth", 4096},
+    {"num_nextn_predict_layers", 64},   {"num_experts", 32768},
+    {"num_local_experts", 32768},       {"moe_num_experts", 32768},
+    {"n_routed_experts", 32768},        {"n_shared_experts", 32768},
+    {"num_attention_heads", 65536},     {"num_heads", 65536},
+    {"num_key_value_heads", 65536},     {"head_dim", 1 << 20},
+    {"hidden_size", 1 << 22},           {"intermediate_size", 1 << 24},
+    {"moe_intermediate_size", 1 << 24}, {"vocab_size", 1 << 26},
 };
 // Over all layers: each expert has its own tensors.
 constexpr int64_t kMostExperts = 1 << 19;
 
 void Refuse(const HfConfig& config, const char* key, int64_t value, int64_t most) {
-  throw InputError(config.source(), ": ", key, " is ", value,
-                   ", more than any known model has; the limit is ", most);
+  throw InputError(config.source(), ": ", key, " is ", value, ", more than any known model has; the limit is ", most);
 }
 
 }  // namespace

@@ -29,11 +29,33 @@ void CheckGptq(const HfConfig& how) {
   if (format != "gptq" && format != "gptq_v2") {
     throw InputError(how.source(), ": checkpoint_format is '", format, "'; wanted gptq or gptq_v2");
   }
-  how.Unused({"bits", "group_size", "sym", "desc_act", "damp_percent", "true_sequential", "static_groups", "dataset",
-              "tokenizer", "model_seqlen", "block_name_to_quantize", "module_name_preceding_first_block", "batch_size",
-              "pad_token_id", "use_cuda_fp16", "use_exllama", "exllama_config", "max_input_length", "cache_block_outputs",
-              "modules_in_block_to_quantize", "model_name_or_path", "model_file_base_name", "meta", "lm_head", "pack_dtype",
-              "is_marlin_format", "backend"});
+  how.Unused({"bits",
+              "group_size",
+              "sym",
+              "desc_act",
+              "damp_percent",
+              "true_sequential",
+              "static_groups",
+              "dataset",
+              "tokenizer",
+              "model_seqlen",
+              "block_name_to_quantize",
+              "module_name_preceding_first_block",
+              "batch_size",
+              "pad_token_id",
+              "use_cuda_fp16",
+              "use_exllama",
+              "exllama_config",
+              "max_input_length",
+              "cache_block_outputs",
+              "modules_in_block_to_quantize",
+              "model_name_or_path",
+              "model_file_base_name",
+              "meta",
+              "lm_head",
+              "pack_dtype",
+              "is_marlin_format",
+              "backend"});
   how.RefuseUnread();
 }
 
@@ -51,7 +73,8 @@ void CheckAwq(const HfConfig& how) {
 void CheckCompressed(const HfConfig& how) {
   how.Only("format", "pack-quantized");
   if (how.Has("config_groups")) {
-    const HfConfig groups = how.Within("config_groups"), group = groups.Within("group_0"), weights = group.Within("weights");
+    const HfConfig groups = how.Within("config_groups"), group = groups.Within("group_0"),
+                   weights = group.Within("weights");
     weights.Only("type", "int");
     weights.Only("dynamic", false);
     weights.Unused({"num_bits", "symmetric", "strategy", "group_size", "actorder", "observer", "observer_kwargs",

@@ -1,5 +1,5 @@
-// Qwen2.5-VL: Qwen2 with positions in three dimensions, and a vision tower of RMSNorm and gated mlps, most of whose layers
-// attend within windows.
+// Qwen2.5-VL: Qwen2 with positions in three dimensions, and a vision tower of RMSNorm and gated mlps, most of whose
+// layers attend within windows.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -8,17 +8,15 @@
 namespace trireme {
 namespace {
 
-const LayerNames kGatedBlockNames = {{"mlp.gate.weight", "mlp.gate_proj.weight"},
-                                     {"mlp.up.weight", "mlp.up_proj.weight"},
-                                     {"mlp.down.weight", "mlp.down_proj.weight"},
-                                     {"mlp.gate.bias", "mlp.gate_proj.bias"},
-                                     {"mlp.up.bias", "mlp.up_proj.bias"},
-                                     {"mlp.down.bias", "mlp.down_proj.bias"}};
+const LayerNames kGatedBlockNames = {
+    {"mlp.gate.weight", "mlp.gate_proj.weight"}, {"mlp.up.weight", "mlp.up_proj.weight"},
+    {"mlp.down.weight", "mlp.down_proj.weight"}, {"mlp.gate.bias", "mlp.gate_proj.bias"},
+    {"mlp.up.bias", "mlp.up_proj.bias"},         {"mlp.down.bias", "mlp.down_proj.bias"}};
 const LayerNames kGatedMergerNames = {{"norm.weight", "ln_q.weight"},
-                                 {"fc1.weight", "mlp.0.weight"},
-                                 {"fc1.bias", "mlp.0.bias"},
-                                 {"fc2.weight", "mlp.2.weight"},
-                                 {"fc2.bias", "mlp.2.bias"}};
+                                      {"fc1.weight", "mlp.0.weight"},
+                                      {"fc1.bias", "mlp.0.bias"},
+                                      {"fc2.weight", "mlp.2.weight"},
+                                      {"fc2.bias", "mlp.2.bias"}};
 
 std::vector<Layer> WindowedTower(const HfConfig& vision, int64_t text_hidden) {
   vision.Only("hidden_act", "silu");
@@ -31,8 +29,8 @@ std::vector<Layer> WindowedTower(const HfConfig& vision, int64_t text_hidden) {
   read.tower.window = pixels / token;
   const std::vector<int64_t> full = vision.Has("fullatt_block_indexes") ? vision.Integers("fullatt_block_indexes")
                                                                         : std::vector<int64_t>{7, 15, 23, 31};
-  std::vector<Layer> layers = {{"vision.patch", PatchSpec{read.tower, read.kernel},
-                                {{"patch.weight", "visual.patch_embed.proj.weight"}}}};
+  std::vector<Layer> layers = {
+      {"vision.patch", PatchSpec{read.tower, read.kernel}, {{"patch.weight", "visual.patch_embed.proj.weight"}}}};
   for (int64_t i = 0; i < read.depth; ++i) {
     layers.push_back({Concat("vision.", i),
                       VisionSpec{.tower = read.tower,

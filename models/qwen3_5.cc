@@ -1,5 +1,5 @@
-// Qwen3.5, dense and with experts: Qwen3-Next's layers, whose projections files do not fuse. Its text models, and the whole
-// ones, with positions in three dimensions and Qwen3-VL's vision tower without deepstack.
+// Qwen3.5, dense and with experts: Qwen3-Next's layers, whose projections files do not fuse. Its text models, and the
+// whole ones, with positions in three dimensions and Qwen3-VL's vision tower without deepstack.
 #include "models/delta_layers.h"
 #include "models/gelu_tower.h"
 
@@ -11,7 +11,9 @@ const RopeSections kDeltaSections{.sizes = {11, 11, 10}, .interleaved = true};  
 
 using LayersOf = std::vector<DecoderSpec> (*)(const HfConfig&);
 
-std::vector<DecoderSpec> DenseLayers(const HfConfig& config) { return DeltaLayers(config, kTextTraits, /*fused=*/false); }
+std::vector<DecoderSpec> DenseLayers(const HfConfig& config) {
+  return DeltaLayers(config, kTextTraits, /*fused=*/false);
+}
 
 std::vector<DecoderSpec> ExpertLayers(const HfConfig& config) {
   config.Only("mlp_only_layers", Json::array());
@@ -39,6 +41,8 @@ LayerGraph GraphOf(const HfConfig& config, LayersOf layers) {
 
 LayerGraph Qwen3_5(const HfConfig& config) { return GraphOf(config, DenseLayers); }  // NOLINT: as transformers names it
 
-LayerGraph Qwen3_5Moe(const HfConfig& config) { return GraphOf(config, ExpertLayers); }  // NOLINT: as transformers names it
+LayerGraph Qwen3_5Moe(const HfConfig& config) {
+  return GraphOf(config, ExpertLayers);
+}  // NOLINT: as transformers names it
 
 }  // namespace trireme

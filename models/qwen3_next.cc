@@ -1,5 +1,5 @@
-// Qwen3-Next: layers of Gated DeltaNet, whose projections files fuse, among layers of attention, whose heads are rotated in
-// part; experts with a shared one behind a gate.
+// Qwen3-Next: layers of Gated DeltaNet, whose projections files fuse, among layers of attention, whose heads are
+// rotated in part; experts with a shared one behind a gate.
 #include "models/delta_layers.h"
 
 namespace trireme {

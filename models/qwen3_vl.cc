@@ -1,5 +1,6 @@
-// Qwen3-VL, dense and with experts: Qwen3 with positions in three dimensions, and a vision tower of LayerNorm and GELU with
-// learned positions; features of some of its layers are added to the outputs of the first decoder layers (deepstack).
+// Qwen3-VL, dense and with experts: Qwen3 with positions in three dimensions, and a vision tower of LayerNorm and GELU
+// with learned positions; features of some of its layers are added to the outputs of the first decoder layers
+// (deepstack).
 #include "models/gelu_tower.h"
 
 namespace trireme {
@@ -39,8 +40,9 @@ LayerGraph Qwen3VLMoe(const HfConfig& config) {
   const LayerNames stacked = {{"experts.gate.weight", "mlp.experts.gate_up_proj"},
                               {"experts.up.weight", "mlp.experts.gate_up_proj"},
                               {"experts.down.weight", "mlp.experts.down_proj"}};
-  LayerGraph graph = WithGeluTower(DecoderGraph(text.config, SparseLayers(text.config, decoder, experts), stacked), config,
-                                   /*deepstack=*/true);
+  LayerGraph graph =
+      WithGeluTower(DecoderGraph(text.config, SparseLayers(text.config, decoder, experts), stacked), config,
+                    /*deepstack=*/true);
   text.config.RefuseUnread();
   return graph;
 }

@@ -16,9 +16,10 @@ namespace {
 
 constexpr char kClassifier[] = "ForSequenceClassification";
 // Families that transformers has none of.
-constexpr std::string_view kWithoutClassifier[] = {"baichuan", "ernie4_5", "ernie4_5_moe", "gemma3_text", "glm4_moe", "granite",
-                                                   "internlm2", "internlm3", "internvl", "kimi_k2", "minicpm", "minimax_m2",
-                                                   "qwen2_5_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"};
+constexpr std::string_view kWithoutClassifier[] = {
+    "baichuan",   "ernie4_5",  "ernie4_5_moe", "gemma3_text", "glm4_moe",    "granite",
+    "internlm2",  "internlm3", "internvl",     "kimi_k2",     "minicpm",     "minimax_m2",
+    "qwen2_5_vl", "qwen3_5",   "qwen3_5_moe",  "qwen3_vl",    "qwen3_vl_moe"};
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());

@@ -16,8 +16,7 @@ void LimitToGroups(const HfConfig& config, RouterRule& rule) {
   const int64_t eligible = rule.experts / rule.groups * rule.top_groups;
   if (rule.experts % rule.groups != 0 || rule.top_groups > rule.groups || rule.top_k > eligible) {
     throw InputError(config.source(), ": ", rule.top_k, " of ", rule.experts,
-                     " experts cannot be chosen from topk_group = ", rule.top_groups,
-                     " of n_group = ", rule.groups,
+                     " experts cannot be chosen from topk_group = ", rule.top_groups, " of n_group = ", rule.groups,
                      "; wanted a number of groups that divides the experts, and enough experts in them");
   }
 }

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Keys of the root that are not the text model's.
-constexpr const char* kRootKeys[] = {"text_config", "vision_config", "image_token_id", "video_token_id",
+constexpr const char* kRootKeys[] = {"text_config",           "vision_config",       "image_token_id", "video_token_id",
                                      "vision_start_token_id", "vision_end_token_id", "vision_token_id"};
 
 // Older files have the text model's keys beside the tower's, some later ones have them twice.
@@ -98,7 +98,8 @@ SeeingTower ReadTower(const HfConfig& vision, int64_t text_hidden) {
                      " heads; wanted heads of a multiple of 4 elements");
   }
   if (read.outputs != text_hidden) {
-    throw InputError(vision.source(), ": out_hidden_size is ", read.outputs, "; the text model's hidden_size is ", text_hidden);
+    throw InputError(vision.source(), ": out_hidden_size is ", read.outputs, "; the text model's hidden_size is ",
+                     text_hidden);
   }
   return read;
 }
@@ -111,35 +112,31 @@ void AddTower(LayerGraph& graph, std::vector<Layer> tower, int64_t taps, const H
   const auto& patch = std::get<PatchSpec>(tower.front().spec);
   const int64_t placeholder = root.Size("image_token_id");
   if (placeholder >= VocabularyOf(graph)) {
-    throw InputError(root.source(), ": image_token_id is ", placeholder, "; the vocabulary has ", VocabularyOf(graph), " tokens");
+    throw InputError(root.source(), ": image_token_id is ", placeholder, "; the vocabulary has ", VocabularyOf(graph),
+                     " tokens");
   }
-  graph.images = ImageInputs{.placeholder = placeholder,
-                             .merge = patch.tower.merge,
-                             .elements = patch.inputs(),
-                             .tile = patch.tower.tile};
+  graph.images = ImageInputs{
+      .placeholder = placeholder, .merge = patch.tower.merge, .elements = patch.inputs(), .tile = patch.tower.tile};
   auto& embedding = std::get<EmbeddingSpec>(graph.layers.front().spec);
   embedding.sees = true;
   embedding.taps = taps;
   for (int64_t i = 0; i < taps; ++i) {
     std::get<DecoderSpec>(graph.layers[static_cast<size_t>(1 + i)].spec).taps = taps - i;
   }
-  graph.layers.insert(graph.layers.begin(), std::make_move_iterator(tower.begin()), std::make_move_iterator(tower.end()));
+  graph.layers.insert(graph.layers.begin(), std::make_move_iterator(tower.begin()),
+                      std::make_move_iterator(tower.end()));
 }
 
 namespace {
 
 // What the layers of all these towers have.
 const LayerNames& TowerAttentionNames() {
-  static const LayerNames names = {{"attention_norm.weight", "norm1.weight"},
-                                   {"attention.q.weight", "attn.qkv.weight"},
-                                   {"attention.k.weight", "attn.qkv.weight"},
-                                   {"attention.v.weight", "attn.qkv.weight"},
-                                   {"attention.q.bias", "attn.qkv.bias"},
-                                   {"attention.k.bias", "attn.qkv.bias"},
-                                   {"attention.v.bias", "attn.qkv.bias"},
-                                   {"attention.output.weight", "attn.proj.weight"},
-                                   {"attention.output.bias", "attn.proj.bias"},
-                                   {"mlp_norm.weight", "norm2.weight"}};
+  static const LayerNames names = {
+      {"attention_norm.weight", "norm1.weight"},   {"attention.q.weight", "attn.qkv.weight"},
+      {"attention.k.weight", "attn.qkv.weight"},   {"attention.v.weight", "attn.qkv.weight"},
+      {"attention.q.bias", "attn.qkv.bias"},       {"attention.k.bias", "attn.qkv.bias"},
+      {"attention.v.bias", "attn.qkv.bias"},       {"attention.output.weight", "attn.proj.weight"},
+      {"attention.output.bias", "attn.proj.bias"}, {"mlp_norm.weight", "norm2.weight"}};
   return names;
 }
 

@@ -1,5 +1,5 @@
-// What families that see share: a text model's config inside the whole one's, positions in three dimensions, and a vision
-// tower before the embedding. Which keys a tower has is up to the family.
+// What families that see share: a text model's config inside the whole one's, positions in three dimensions, and a
+// vision tower before the embedding. Which keys a tower has is up to the family.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ struct RopeSections {
 // Which of the two configs decides whether the embeddings are tied.
 enum class TiedBy { kRoot, kEither };
 
-// The text model's config: text_config, or in older files the root itself. Its model_type and dtype are the root's, and the
-// keys of M-RoPE are taken out of it.
+// The text model's config: text_config, or in older files the root itself. Its model_type and dtype are the root's, and
+// the keys of M-RoPE are taken out of it.
 struct SeeingText {
   HfConfig config;
   RopeSections sections;

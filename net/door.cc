@@ -17,9 +17,7 @@ namespace {
 
 constexpr int kAcceptsAtOnce = 512;  // so that a flood does not starve the caller's other work
 
-[[noreturn]] void Fail(const char* what) {
-  throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
-}
+[[noreturn]] void Fail(const char* what) { throw std::runtime_error(std::string(what) + ": " + std::strerror(errno)); }
 
 bool IsUnix(int socket) {
   int domain = 0;
@@ -91,11 +89,9 @@ bool Door::AcceptOne() {
   if (!socket.valid()) return false;
   if (IsUnix(socket.get()) && !PeerIsSameUser(socket.get())) return true;
   const int number = socket.get();
-  const auto patience = std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(limits_.patience_s));
+  const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.patience_s));
   Watch(number);
-  strangers_.push_back({std::move(socket), Handshake(number, Handshake::Side::kServer, key_),
-                        Clock::now() + patience});
+  strangers_.push_back({std::move(socket), Handshake(number, Handshake::Side::kServer, key_), Clock::now() + patience});
   return true;
 }
 

@@ -36,8 +36,7 @@ void Handshake::Send(const std::string& bytes) {
 bool Handshake::Take(size_t bytes) {
   std::array<char, 128> chunk;
   while (received_.size() < bytes) {
-    const ssize_t count =
-        recv(socket_, chunk.data(), std::min(chunk.size(), bytes - received_.size()), MSG_DONTWAIT);
+    const ssize_t count = recv(socket_, chunk.data(), std::min(chunk.size(), bytes - received_.size()), MSG_DONTWAIT);
     if (count > 0) {
       received_.append(chunk.data(), static_cast<size_t>(count));
     } else if (count < 0 && errno == EINTR) {
@@ -101,8 +100,7 @@ std::string Handshake::ProofOf(Side prover) const {
 Handshake::State ProveAsClient(int socket, const Key& key, std::chrono::steady_clock::time_point deadline) {
   Handshake handshake(socket, Handshake::Side::kClient, key);
   while (handshake.Advance() == Handshake::State::kWaiting) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0) break;
     pollfd readable{socket, POLLIN, 0};
     poll(&readable, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));

@@ -17,8 +17,7 @@ namespace {
 
 std::string Listed(const std::vector<Interface>& interfaces) {
   std::string text;
-  for (const Interface& each : interfaces)
-    text += (text.empty() ? "" : ", ") + each.name + " " + each.address;
+  for (const Interface& each : interfaces) text += (text.empty() ? "" : ", ") + each.name + " " + each.address;
   return text.empty() ? "none" : text;
 }
 
@@ -70,15 +69,12 @@ std::vector<Interface> ListInterfaces() {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, freeifaddrs);
   std::vector<Interface> found;
   for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET || !(each->ifa_flags & IFF_UP))
-      continue;
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET || !(each->ifa_flags & IFF_UP)) continue;
     std::array<char, INET_ADDRSTRLEN> text{};
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text.data(),
-              text.size());
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text.data(), text.size());
     found.push_back({each->ifa_name, text.data()});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Interface& a, const Interface& b) { return a.name < b.name; });
+  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) { return a.name < b.name; });
   return found;
 }
 

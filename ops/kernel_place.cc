@@ -15,8 +15,7 @@ namespace {
 
 uint32_t VectorCores(int device) {
   int64_t cores = 0;
-  const aclError code =
-      aclGetDeviceCapability(static_cast<uint32_t>(device), ACL_DEVICE_INFO_VECTOR_CORE_NUM, &cores);
+  const aclError code = aclGetDeviceCapability(static_cast<uint32_t>(device), ACL_DEVICE_INFO_VECTOR_CORE_NUM, &cores);
   return code == ACL_SUCCESS && cores > 0 ? static_cast<uint32_t>(cores) : 40;
 }
 
@@ -43,9 +42,8 @@ ascendc::KernelPlace PlaceOf(const at::Tensor& tensor) {
     return {.stream = Npu::Open(device).Flushed().handle(), .cores = cores};
   }
 #ifdef TRIREME_CANN_TWIN
-  return {.stream = twinCallersThreads(static_cast<uint32_t>(at::get_num_threads())),
-          .cores = 40,
-          .longest_tile = 1024};
+  return {
+      .stream = twinCallersThreads(static_cast<uint32_t>(at::get_num_threads())), .cores = 40, .longest_tile = 1024};
 #else
   return {};
 #endif

@@ -24,7 +24,6 @@ struct MatMulShape {
 };
 
 void MatMul(const Operand<float>& a, const Operand<float>& b, const MatMulShape& shape, float* result);
-void MatMul(const Operand<cpu::Bf16>& a, const Operand<cpu::Bf16>& b, const MatMulShape& shape,
-            float* result);
+void MatMul(const Operand<cpu::Bf16>& a, const Operand<cpu::Bf16>& b, const MatMulShape& shape, float* result);
 
 }  // namespace trireme

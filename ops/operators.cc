@@ -13,9 +13,7 @@ const std::vector<Operator>& Operators() {
   return list;
 }
 
-at::Tensor BenchInput(at::IntArrayRef shape, at::ScalarType type) {
-  return at::randn(shape, at::kFloat).to(type);
-}
+at::Tensor BenchInput(at::IntArrayRef shape, at::ScalarType type) { return at::randn(shape, at::kFloat).to(type); }
 at::Tensor BenchLeaf(at::IntArrayRef shape, at::ScalarType type) {
   return BenchInput(shape, type).set_requires_grad(true);
 }

@@ -30,8 +30,8 @@ void RefuseUnknownOperators(const std::vector<std::string>& ops) {
   for (const std::string& op : ops) {
     if (std::find(known.begin(), known.end(), op) != known.end()) continue;
     const std::optional<std::string> nearest = Nearest(op, known);
-    throw InputError("ops.off: unknown operator '", op, "'; ",
-                     nearest ? Concat("did you mean ", *nearest, "? ") : "", "known: ", Join(known));
+    throw InputError("ops.off: unknown operator '", op, "'; ", nearest ? Concat("did you mean ", *nearest, "? ") : "",
+                     "known: ", Join(known));
   }
 }
 

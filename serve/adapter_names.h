@@ -13,8 +13,8 @@ namespace trireme {
 
 struct NamedAdapter {
   std::string name;
-  std::string folder;  // the last component of its directory: paths of the server are nobody's business
-  int64_t id = 0;      // the engine's
+  std::string folder;   // the last component of its directory: paths of the server are nobody's business
+  int64_t id = 0;       // the engine's
   int64_t created = 0;  // unix seconds
 };
 

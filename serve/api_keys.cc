@@ -31,9 +31,7 @@ std::vector<std::string> KeysOf(const std::string& file, const std::string& opti
 
 }  // namespace
 
-ApiKeys ApiKeys::ReadFile(const std::string& file, const std::string& option) {
-  return ApiKeys(KeysOf(file, option));
-}
+ApiKeys ApiKeys::ReadFile(const std::string& file, const std::string& option) { return ApiKeys(KeysOf(file, option)); }
 
 ApiKeys ApiKeys::Read(const std::string& file) {
   std::vector<std::string> keys = KeysOf(file, "--api-key-file");

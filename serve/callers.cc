@@ -27,16 +27,15 @@ bool NeedsNoKey(const HttpRequest& request) { return request.path() == "/health"
 void Callers::CheckHost(const HttpRequest& request) const {
   const std::string host = HostName(request.header("host"));
   if (!hosts_.empty() && !hosts_.contains(host)) {
-    throw ApiError{.status = 403,
-                   .message = "this server is not called '" + host.substr(0, 100) +
-                              "'; start it with --allowed-host NAME",
-                   .code = "host_not_allowed"};
+    throw ApiError{
+        .status = 403,
+        .message = "this server is not called '" + host.substr(0, 100) + "'; start it with --allowed-host NAME",
+        .code = "host_not_allowed"};
   }
   const std::string origin = request.header("origin");
   if (!origin.empty() && HostName(origin) != host) {
-    throw ApiError{.status = 403,
-                   .message = "requests of pages from other hosts are refused",
-                   .code = "origin_not_allowed"};
+    throw ApiError{
+        .status = 403, .message = "requests of pages from other hosts are refused", .code = "origin_not_allowed"};
   }
 }
 

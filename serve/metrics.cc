@@ -31,8 +31,7 @@ constexpr std::array<Described, static_cast<size_t>(Histogram::kCount)> kHistogr
     {"request_prefill_time_seconds", "From there to its first token"},
     {"request_decode_time_seconds", "From its first token to its last"},
 }};
-constexpr std::array<double, 14> kLimits = {0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25,
-                                            0.5,   1,     2.5,  5,    10,   30,  60};
+constexpr std::array<double, 14> kLimits = {0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
 std::string Escaped(const std::string& text) {
   std::string safe;
@@ -80,8 +79,8 @@ std::string Metrics::Text(const std::string& model) const {
   std::ostringstream text;
   text.precision(12);
   const auto head = [&](const Described& what, const char* kind, const char* ending = "") {
-    text << "# HELP trireme:" << what.name << ending << " " << what.help << "\n# TYPE trireme:" << what.name
-         << ending << " " << kind << "\n";
+    text << "# HELP trireme:" << what.name << ending << " " << what.help << "\n# TYPE trireme:" << what.name << ending
+         << " " << kind << "\n";
   };
   for (size_t i = 0; i < kGauges.size(); ++i) {
     head(kGauges[i], "gauge");
@@ -93,18 +92,16 @@ std::string Metrics::Text(const std::string& model) const {
   }
   head({"request_success", "Answers by the reason of their end"}, "counter", "_total");
   for (const auto& [reason, count] : successes_) {
-    text << "trireme:request_success_total{" << label << ",finished_reason=\"" << reason << "\"} " << count
-         << "\n";
+    text << "trireme:request_success_total{" << label << ",finished_reason=\"" << reason << "\"} " << count << "\n";
   }
   for (size_t i = 0; i < kHistograms.size(); ++i) {
     const Observed& observed = histograms_[i];
     head(kHistograms[i], "histogram");
     for (size_t k = 0; k < kLimits.size(); ++k) {
-      text << "trireme:" << kHistograms[i].name << "_bucket{" << label << ",le=\"" << std::defaultfloat
-           << kLimits[k] << "\"} " << (observed.buckets.empty() ? 0 : observed.buckets[k]) << "\n";
+      text << "trireme:" << kHistograms[i].name << "_bucket{" << label << ",le=\"" << std::defaultfloat << kLimits[k]
+           << "\"} " << (observed.buckets.empty() ? 0 : observed.buckets[k]) << "\n";
     }
-    text << "trireme:" << kHistograms[i].name << "_bucket{" << label << ",le=\"+Inf\"} " << observed.count
-         << "\n"
+    text << "trireme:" << kHistograms[i].name << "_bucket{" << label << ",le=\"+Inf\"} " << observed.count << "\n"
          << "trireme:" << kHistograms[i].name << "_sum{" << label << "} " << observed.sum << "\n"
          << "trireme:" << kHistograms[i].name << "_count{" << label << "} " << observed.count << "\n";
   }

@@ -46,7 +46,8 @@ MessageImage ImageOfPart(const Json& part, const std::string& inside) {
   if (!url.starts_with("data:image/") || url.substr(0, url.find(',')).find(";base64") == std::string::npos) {
     image.Fail("url", "wanted data:image/…;base64,…: this server fetches no addresses and opens no files");
   }
-  if (detail != "auto" && detail != "high") image.Fail("detail", "wanted auto or high: the model's own rule decides about the size");
+  if (detail != "auto" && detail != "high")
+    image.Fail("detail", "wanted auto or high: the model's own rule decides about the size");
   image.Finish();
   return {.url = url, .param = fields.PathOf("image_url")};
 }

@@ -11,8 +11,7 @@ namespace {
 constexpr float kLeastLogProb = -9999;  // JSON has no infinity
 
 int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 int64_t Characters(const std::string& text) {
@@ -106,11 +105,10 @@ class OpenAiReply : public Listener {
   struct Choice {
     std::string text = {}, reason = {};
     Json log_probs = Json::array();  // of chats: an entry per token
-    Json tokens = Json::array(), token_log_probs = Json::array(), top = Json::array(),
-         offsets = Json::array();
+    Json tokens = Json::array(), token_log_probs = Json::array(), top = Json::array(), offsets = Json::array();
     int64_t offset = 0;
     std::optional<ToolCallReader> tools = {};
-    Json calls = Json::array();  // as answers show them
+    Json calls = Json::array();     // as answers show them
     std::vector<int64_t> ids = {};  // with the end token, if they are asked for
   };
 
@@ -172,9 +170,8 @@ class OpenAiReply : public Listener {
         text.find("\xEF\xBF\xBD") != std::string::npos;  // part of a character: its bytes are not known here
     Json bytes = Json::array();
     for (const char byte : text) bytes.push_back(static_cast<uint8_t>(byte));
-    return {{"token", text},
-            {"bytes", half ? Json(nullptr) : bytes},
-            {"logprob", std::max(of.log_prob, kLeastLogProb)}};
+    return {
+        {"token", text}, {"bytes", half ? Json(nullptr) : bytes}, {"logprob", std::max(of.log_prob, kLeastLogProb)}};
   }
 
   // Of this token alone, for a stream; also noted for the whole.
@@ -182,8 +179,7 @@ class OpenAiReply : public Listener {
     if (chat_) {
       Json entry = Entry(token.log_probs.at(0));
       entry["top_logprobs"] = Json::array();
-      for (size_t i = 1; i < token.log_probs.size(); ++i)
-        entry["top_logprobs"].push_back(Entry(token.log_probs[i]));
+      for (size_t i = 1; i < token.log_probs.size(); ++i) entry["top_logprobs"].push_back(Entry(token.log_probs[i]));
       if (!stream_) choice.log_probs.push_back(entry);
       return {{"content", Json::array({entry})}, {"refusal", nullptr}};
     }
@@ -223,9 +219,8 @@ class OpenAiReply : public Listener {
       Json log_probs = nullptr;
       if (chat_) {
         const bool only_calls = !choice.calls.empty() && choice.text.empty();
-        one["message"] = {{"role", "assistant"},
-                          {"content", only_calls ? Json(nullptr) : Json(choice.text)},
-                          {"refusal", nullptr}};
+        one["message"] = {
+            {"role", "assistant"}, {"content", only_calls ? Json(nullptr) : Json(choice.text)}, {"refusal", nullptr}};
         if (!choice.calls.empty()) one["message"]["tool_calls"] = choice.calls;
         if (top_) log_probs = {{"content", choice.log_probs}, {"refusal", nullptr}};
       } else {
@@ -256,7 +251,7 @@ class OpenAiReply : public Listener {
   const int64_t created_;
   const bool parallel_calls_;
   const std::vector<std::vector<int64_t>> prompts_;  // if token ids are asked for
-  bool started_ = false;  // events are on their way: errors are events, too
+  bool started_ = false;                             // events are on their way: errors are events, too
   std::vector<Choice> choices_;
 };
 

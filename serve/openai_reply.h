@@ -12,7 +12,6 @@ namespace trireme {
 
 // The model's tokenizer outlives it.
 std::unique_ptr<Listener> MakeOpenAiReply(const ServedModel& model, const CompletionRequest& request,
-                                          std::shared_ptr<HttpReply> reply,
-                                          std::map<std::string, std::string> headers);
+                                          std::shared_ptr<HttpReply> reply, std::map<std::string, std::string> headers);
 
 }  // namespace trireme

@@ -5,15 +5,16 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "generation/text/prompts.h"
 #include "net/secret.h"
 #include "serve/fields.h"
 #include "serve/openai_messages.h"
-#include "generation/text/prompts.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64, kLongestSalt = 256;
+constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64,
+                  kLongestSalt = 256;
 
 // The model itself, or an adapter on it.
 void ReadModel(Fields& fields, const ServedModel& model, CompletionRequest& request) {
@@ -37,8 +38,7 @@ std::map<int64_t, double> BiasOf(Fields& fields, const ServedModel& model) {
   const Json* map = fields.Find("logit_bias");
   if (map == nullptr) return {};
   if (!map->is_object() || std::ssize(*map) > kMostBiases) {
-    fields.Fail("logit_bias",
-                Concat("wanted an object of token ids with a number each, at most ", kMostBiases));
+    fields.Fail("logit_bias", Concat("wanted an object of token ids with a number each, at most ", kMostBiases));
   }
   std::map<int64_t, double> biases;
   for (const auto& [key, value] : map->items()) {
@@ -79,8 +79,7 @@ std::vector<std::string> StopsOf(Fields& fields) {
     const bool fits = stop.is_string() && !stop.get_ref<const std::string&>().empty() &&
                       std::ssize(stop.get_ref<const std::string&>()) <= kLongestStop;
     if (!fits || std::ssize(list) > kMostStops) {
-      fields.Fail("stop", Concat("wanted a text of 1 to ", kLongestStop, " bytes, or a list of at most ",
-                                 kMostStops));
+      fields.Fail("stop", Concat("wanted a text of 1 to ", kLongestStop, " bytes, or a list of at most ", kMostStops));
     }
     stops.push_back(stop.get<std::string>());
   }
@@ -92,11 +91,9 @@ void ReadEnds(Fields& fields, const ServedModel& model, CompletionRequest& reque
   request.rules.ends = request.chat ? model.turn_ends : model.ends;
   if (fields.Switch("ignore_eos").value_or(false)) request.rules.ends.clear();
   if (const Json* ids = fields.Find("stop_token_ids")) {
-    if (!ids->is_array() || ids->size() > 64)
-      fields.Fail("stop_token_ids", "wanted a list of at most 64 token ids");
+    if (!ids->is_array() || ids->size() > 64) fields.Fail("stop_token_ids", "wanted a list of at most 64 token ids");
     for (const Json& id : *ids) {
-      const bool known =
-          id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < model.vocabulary;
+      const bool known = id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < model.vocabulary;
       if (!known) fields.Fail("stop_token_ids", "has what is no token id of this model");
       request.rules.ends.insert(id.get<int64_t>());
     }
@@ -132,28 +129,28 @@ void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, Comp
   const auto newer = fields.Integer("max_completion_tokens", 1, INT32_MAX),
              older = fields.Integer("max_tokens", 1, INT32_MAX);
   request.max_tokens = newer ? *newer : older.value_or(fallback);
-  fields.Accept(
-      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
+  fields.Accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
 }
 
 // has_images: placeholders of images are what the chat's images made of them.
-void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request, bool has_images = false) {
+void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request,
+                  bool has_images = false) {
   const int64_t rows = std::ssize(request.prompts) * request.n;
   if (rows > model.most_rows) {
-    throw ApiError{.message = Concat(rows, " answers are asked for; this server gives at most ",
-                                     model.most_rows, " per request"),
-                   .param = "n",
-                   .code = "invalid_value"};
+    throw ApiError{
+        .message = Concat(rows, " answers are asked for; this server gives at most ", model.most_rows, " per request"),
+        .param = "n",
+        .code = "invalid_value"};
   }
   for (const Tokens& prompt : request.prompts) {
-    if (prompt.empty())
-      throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
+    if (prompt.empty()) throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
     for (const int64_t token : prompt) {
       if (token == model.image_token && !has_images) {
-        throw ApiError{.message = Concat(param, ": has the token of images (", token, ") without an image; send images as parts of ",
-                                         "type image_url in /v1/chat/completions"),
-                       .param = param,
-                       .code = "invalid_value"};
+        throw ApiError{
+            .message = Concat(param, ": has the token of images (", token,
+                              ") without an image; send images as parts of ", "type image_url in /v1/chat/completions"),
+            .param = param,
+            .code = "invalid_value"};
       }
       if (token >= 0 && token < model.vocabulary) continue;
       throw ApiError{.message = Concat(param, ": ", token, " is no token id of this model"),
@@ -228,8 +225,7 @@ ChatWithImages RenderChat(Fields& fields, const ServedModel& model, Json tools) 
         if (as_text != messages) return tokens_of(as_text);
       } catch (const Error&) {  // the first error is the one to report
       }
-      throw ApiError{
-          .message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
+      throw ApiError{.message = std::string("messages: ") + error.what(), .param = "messages", .code = "invalid_value"};
     }
   };
   chat.tokens = render();
@@ -260,7 +256,8 @@ bool WantsJson(Fields& fields, const ServedModel& model) {
   const Json* format = fields.Find("response_format");
   if (format == nullptr || *format == Json{{"type", "text"}}) return false;
   if (*format != Json{{"type", "json_object"}}) {
-    fields.Fail("response_format", "wanted {\"type\": \"text\"} or {\"type\": \"json_object\"}; schemas are not supported");
+    fields.Fail("response_format",
+                "wanted {\"type\": \"text\"} or {\"type\": \"json_object\"}; schemas are not supported");
   }
   if (!model.why_no_json.empty()) fields.Fail("response_format", "json_object is not supported: " + model.why_no_json);
   return true;
@@ -290,9 +287,9 @@ void ReadPrompts(Fields& fields, const ServedModel& model, bool echo, Completion
     }
     if (!echo) continue;
     const Tokens& tokens = request.prompts.back();
-    request.echoed.push_back(
-        prompt.is_string() ? prompt.get<std::string>()
-                           : model.tokenizer.Decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
+    request.echoed.push_back(prompt.is_string()
+                                 ? prompt.get<std::string>()
+                                 : model.tokenizer.Decode(std::vector<int32_t>(tokens.begin(), tokens.end())));
   }
   if (request.prompts.empty()) fields.Fail("prompt", "is empty");
 }

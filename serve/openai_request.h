@@ -9,13 +9,13 @@
 
 #include "core/base/json.h"
 #include "generation/sampler.h"
-#include "serve/adapter_names.h"
-#include "web/http/http.h"
-#include "serve/tool_calls.h"
 #include "generation/text/answer.h"
 #include "generation/text/image_prompts.h"
+#include "serve/adapter_names.h"
+#include "serve/tool_calls.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "web/http/http.h"
 
 namespace trireme {
 
@@ -25,7 +25,7 @@ struct ServedModel {
   const ChatTemplate* chat = nullptr;  // nullptr: the model has none
   std::string name;
   const AdapterNames* adapters = nullptr;  // further names; nullptr: none
-  int64_t created = 0;  // unix seconds
+  int64_t created = 0;                     // unix seconds
   int64_t vocabulary = 0;
   int64_t context = 0;               // tokens of prompt and answer together
   std::set<int64_t> ends = {};       // that end an answer
@@ -44,7 +44,7 @@ struct CompletionRequest {
   int64_t adapter = -1;    // the engine's id; -1: the model itself
   std::vector<std::vector<int64_t>> prompts = {};
   std::vector<PromptPixels> images = {};  // of a chat's only prompt
-  std::vector<std::string> echoed = {};  // the prompts' texts, if they are to be repeated
+  std::vector<std::string> echoed = {};   // the prompts' texts, if they are to be repeated
   int64_t n = 1;
   int64_t max_tokens = 0;  // by prompt: no more than its context leaves
   Sampling sampling = {};

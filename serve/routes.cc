@@ -57,8 +57,13 @@ Routes::Routes(Service& service, const ServedModel& model, const Callers& caller
 // The list, or the one that the path names.
 HttpAnswer Routes::Models(const std::string& path) const {
   const auto entry = [&](const std::string& name, const std::string& root, const Json& parent, int64_t created) {
-    return Json{{"id", name},     {"object", "model"}, {"created", created},            {"owned_by", "trireme"},
-                {"root", root},   {"parent", parent},  {"max_model_len", model_.context}};
+    return Json{{"id", name},
+                {"object", "model"},
+                {"created", created},
+                {"owned_by", "trireme"},
+                {"root", root},
+                {"parent", parent},
+                {"max_model_len", model_.context}};
   };
   Json all = Json::array({entry(model_.name, model_.name, nullptr, model_.created)});
   for (const NamedAdapter& adapter : model_.adapters->All()) {
@@ -116,8 +121,8 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
 }
 
 HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenant,
-                            const std::shared_ptr<HttpReply>& reply,
-                            const std::map<std::string, std::string>& headers, bool& later) {
+                            const std::shared_ptr<HttpReply>& reply, const std::map<std::string, std::string>& headers,
+                            bool& later) {
   const std::string path = PathOf(request);
   const auto wants = [&](const char* method) {
     if (request.method == method || (request.method == "HEAD" && std::string(method) == "GET")) return;
@@ -139,23 +144,20 @@ HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenan
   if (path == "/tokenize") {
     wants("POST");
     const std::vector<int64_t> tokens = ReadTokenize(BodyOf(request), model_);
-    return {.body =
-                JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
+    return {.body = JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
   }
   if (path == "/chat/completions" || path == "/completions") {
     wants("POST");
     const Json body = BodyOf(request);
-    Generation generation{.request =
-                              path == "/completions" ? ReadCompletion(body, model_) : ReadChat(body, model_)};
+    Generation generation{.request = path == "/completions" ? ReadCompletion(body, model_) : ReadChat(body, model_)};
     generation.salt = tenant + " " + generation.request.cache_salt;
     generation.listener = MakeOpenAiReply(model_, generation.request, reply, headers);
     later = true;
     service_.Submit(std::move(generation));
     return {};
   }
-  throw ApiError{
-      .status = 404,
-      .message = "no path " + path.substr(0, 100) + "; the API is below /v1, as /v1/chat/completions"};
+  throw ApiError{.status = 404,
+                 .message = "no path " + path.substr(0, 100) + "; the API is below /v1, as /v1/chat/completions"};
 }
 
 }  // namespace trireme

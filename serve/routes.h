@@ -6,8 +6,8 @@
 #include <string>
 
 #include "serve/callers.h"
-#include "web/http/http.h"
 #include "serve/service.h"
+#include "web/http/http.h"
 
 namespace trireme {
 
@@ -19,8 +19,7 @@ class Routes {
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
  private:
-  HttpAnswer Dispatch(const HttpRequest& request, const std::string& tenant,
-                      const std::shared_ptr<HttpReply>& reply,
+  HttpAnswer Dispatch(const HttpRequest& request, const std::string& tenant, const std::shared_ptr<HttpReply>& reply,
                       const std::map<std::string, std::string>& headers, bool& later);
   HttpAnswer Models(const std::string& path) const;
   void ChangeAdapter(bool load, const Json& body, std::shared_ptr<HttpReply> reply,

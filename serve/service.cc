@@ -15,9 +15,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kIdle(20);  // ranks look for work this often; none spins meanwhile
 constexpr int64_t kMostAdds = 8;   // requests that start before one step
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 Json SamplingJson(const Sampling& s) {
   Json bias = Json::array();
@@ -80,19 +78,24 @@ struct Service::Events {
   bool stop = false;
   std::string work;    // a unit of other work; sent by itself, since it may be large
   std::string pixels;  // of all adds' images, sent by itself, too; left empty in a process that runs alone
-  bool waits = false;                            // nothing to do
+  bool waits = false;  // nothing to do
   std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
   std::vector<AdapterChange> changers;           // of the changes, on rank 0 only
   std::vector<std::unique_ptr<Active>> late;     // whose adapter is gone, on rank 0 only
 
   std::string Text() const {
     if (ends.empty() && adds.empty() && changes.empty() && !stop && work.empty()) return waits ? "w" : "";
-    return JsonLine({{"ends", ends}, {"adds", adds}, {"changes", changes}, {"stop", stop}, {"work", work.size()}, {"pixels", pixels.size()}});
+    return JsonLine({{"ends", ends},
+                     {"adds", adds},
+                     {"changes", changes},
+                     {"stop", stop},
+                     {"work", work.size()},
+                     {"pixels", pixels.size()}});
   }
 };
 
-Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
-                 const ServedModel& model, AdapterNames& adapters, Job& job)
+Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits, const ServedModel& model,
+                 AdapterNames& adapters, Job& job)
     : engine_(session, options),
       limits_(limits),
       model_(model),
@@ -104,8 +107,7 @@ Service::~Service() = default;
 // The lock is held.
 void Service::RefuseIfClosed() const {
   if (!closed_ && !StopRequested()) return;
-  throw ApiError{
-      .status = 503, .message = "the server is about to stop", .code = "overloaded", .type = "server_error"};
+  throw ApiError{.status = 503, .message = "the server is about to stop", .code = "overloaded", .type = "server_error"};
 }
 
 void Service::Submit(Generation generation) {
@@ -196,9 +198,11 @@ Service::Events Service::Collect() {
   CollectChanges(events);
   if (!held || hold_from_) CollectAdds(events);
   metrics_.Set(Gauge::kQueued, static_cast<double>(queue_.size()));
-  events.waits = active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty() && events.work.empty();
+  events.waits =
+      active_.empty() && events.adds.empty() && events.changes.empty() && events.ends.empty() && events.work.empty();
   lock.unlock();  // a listener may have a lock of its own
-  for (const auto& late : events.late) late->generation.listener->Fail(ModelNotFound(late->generation.request.model, model_));
+  for (const auto& late : events.late)
+    late->generation.listener->Fail(ModelNotFound(late->generation.request.model, model_));
   return events;
 }
 
@@ -217,7 +221,8 @@ std::string Service::TakeSideWork(bool draining) {
     const double patience = side_work_->patience();
     std::unique_lock lock(mutex_);
     if (patience <= 0 || !queue_.empty() || !changes_.empty()) break;
-    arrived_.wait_for(lock, std::chrono::duration<double>(patience), [&] { return !queue_.empty() || !changes_.empty() || woken_; });
+    arrived_.wait_for(lock, std::chrono::duration<double>(patience),
+                      [&] { return !queue_.empty() || !changes_.empty() || woken_; });
     woken_ = false;
     lock.unlock();
     unit = take();
@@ -331,8 +336,8 @@ void Service::ApplyChanges(Events& events) {
     std::optional<ApiError> failure;
     std::optional<int64_t> before;
     try {
-      before = directory.empty() ? adapters_.Remove(name)
-                                 : adapters_.Set(name, directory, engine_.AddAdapter(directory));
+      before =
+          directory.empty() ? adapters_.Remove(name) : adapters_.Set(name, directory, engine_.AddAdapter(directory));
     } catch (const Error& error) {
       TRIREME_LOG(WARNING) << "an adapter was not loaded: " << error.what();
       failure = ApiError{.message = "the adapter cannot be loaded; the server's log says why",
@@ -368,7 +373,8 @@ void Service::Start(Events& events) {
   }
 }
 
-// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only. None starts if one cannot.
+// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only. None starts if one
+// cannot.
 void Service::StartRows(const Json& add, const std::vector<PromptPixels>& pixels, Active* active) {
   const PromptImages images = pixels.empty() ? PromptImages() : ImagesOf(pixels, model_.images);
   std::vector<std::pair<int64_t, int64_t>> rows;  // with the tokens of their prompts
@@ -389,16 +395,15 @@ void Service::AddRows(const Json& add, const std::vector<int64_t>& prompt, const
                       std::vector<std::pair<int64_t, int64_t>>& rows) {
   std::optional<int64_t> first;
   for (int64_t choice = 0; choice < add["n"].get<int64_t>(); ++choice) {
-    const int64_t row =
-        engine_.Add({.prompt = prompt,
-                     .sampling = SamplingOfJson(add["sampling"]),
-                     .stream = choice,
-                     .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
-                     .salt = add["salt"],
-                     .after = first,
-                     .adapter = add["adapter"],
-                     .json = add["json"],
-                     .images = images});
+    const int64_t row = engine_.Add({.prompt = prompt,
+                                     .sampling = SamplingOfJson(add["sampling"]),
+                                     .stream = choice,
+                                     .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
+                                     .salt = add["salt"],
+                                     .after = first,
+                                     .adapter = add["adapter"],
+                                     .json = add["json"],
+                                     .images = images});
     if (!first) first = row;
     rows.emplace_back(row, std::ssize(prompt));
   }

@@ -17,9 +17,9 @@
 #include "core/comm/job.h"
 #include "generation/engine.h"
 #include "serve/adapter_names.h"
-#include "web/http/http.h"
 #include "serve/metrics.h"
 #include "serve/openai_request.h"
+#include "web/http/http.h"
 
 namespace trireme {
 
@@ -56,13 +56,16 @@ struct AdapterChange {
   std::function<void(const ApiError*)> done;
 };
 
-// Work of another kind that shares the ranks with the engine: rank 0 says what comes next, all ranks do it between two steps.
+// Work of another kind that shares the ranks with the engine: rank 0 says what comes next, all ranks do it between two
+// steps.
 class SideWork {
  public:
   virtual ~SideWork() = default;
-  // On rank 0: whether there is any, and the next unit as bytes; empty: none. Never called with the service's lock held.
+  // On rank 0: whether there is any, and the next unit as bytes; empty: none. Never called with the service's lock
+  // held.
   virtual bool waiting() = 0;
-  // idle: no row is there, nor a request that came before the unit; a unit that must not meet any is not given otherwise.
+  // idle: no row is there, nor a request that came before the unit; a unit that must not meet any is not given
+  // otherwise.
   virtual std::string Take(bool idle) = 0;
   // Whether the next unit is such a one: requests that come from now on wait for it.
   virtual bool needs_idle() { return false; }
@@ -73,16 +76,16 @@ class SideWork {
 };
 
 struct ServiceLimits {
-  int64_t waiting = 256;      // requests that have not started
+  int64_t waiting = 256;                           // requests that have not started
   int64_t waiting_image_bytes = int64_t{1} << 30;  // of the images of those
-  double drain_seconds = 30;  // for running ones after the signal to stop
+  double drain_seconds = 30;                       // for running ones after the signal to stop
 };
 
 class Service {
  public:
   // Collective. All references outlive it.
-  Service(Session& session, const EngineOptions& options, const ServiceLimits& limits,
-          const ServedModel& model, AdapterNames& adapters, Job& job);
+  Service(Session& session, const EngineOptions& options, const ServiceLimits& limits, const ServedModel& model,
+          AdapterNames& adapters, Job& job);
   ~Service();
 
   // Collective, before Run.
@@ -139,7 +142,7 @@ class Service {
   std::condition_variable arrived_;
   std::deque<Generation> queue_;  // from other threads
   std::deque<AdapterChange> changes_;
-  bool closed_ = false;           // no more requests
+  bool closed_ = false;  // no more requests
   std::atomic<bool> woken_ = false;
   SideWork* side_work_ = nullptr;
   const bool in_pipeline_;  // steps are in flight between two calls: other work waits until there is none

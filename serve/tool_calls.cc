@@ -14,8 +14,8 @@ struct ToolFormat {
   const char* name;
   const char* sign;  // in a chat template that shows the form; of several forms the first in the list counts
   std::vector<std::string> openings;
-  std::string closing;     // empty: a call reaches to the end of the answer
-  bool only_first;         // the openings count at the begin of an answer only
+  std::string closing;                        // empty: a call reaches to the end of the answer
+  bool only_first;                            // the openings count at the begin of an answer only
   Calls (*read)(const std::string& between);  // nothing: not a call
 };
 
@@ -91,7 +91,12 @@ Calls ReadDeepSeek(const std::string& between) {
 
 const std::array<ToolFormat, 3>& Forms() {
   static const std::array<ToolFormat, 3> forms = {{
-      {"deepseek_v3", "<｜tool▁calls▁begin｜>", {"<｜tool▁calls▁begin｜>"}, "<｜tool▁calls▁end｜>", false, ReadDeepSeek},
+      {"deepseek_v3",
+       "<｜tool▁calls▁begin｜>",
+       {"<｜tool▁calls▁begin｜>"},
+       "<｜tool▁calls▁end｜>",
+       false,
+       ReadDeepSeek},
       {"hermes", "<tool_call>", {"<tool_call>"}, "</tool_call>", false, ReadHermes},
       {"llama3_json", "\"parameters\":", {"<|python_tag|>", "{"}, "", true, ReadLlama},
   }};

@@ -1,5 +1,5 @@
-// Tool calls in what a model wrote: each family has a form of its own, a list of them is in tool_calls.cc. Text in as it
-// becomes certain, content and whole calls out; what only looks like a call is content. Knows no protocol.
+// Tool calls in what a model wrote: each family has a form of its own, a list of them is in tool_calls.cc. Text in as
+// it becomes certain, content and whole calls out; what only looks like a call is content. Knows no protocol.
 #pragma once
 
 #include <optional>
@@ -44,7 +44,7 @@ class ToolCallReader {
   void Content(const std::string& text, ToolPiece& piece);
 
   const ToolForm form_;
-  std::string buffer_;  // not yet decided
+  std::string buffer_;   // not yet decided
   std::string opening_;  // the mark before it, inside a call
   bool inside_ = false, begun_ = false, found_ = false;
 };

@@ -1,5 +1,5 @@
-// A Hugging Face directory that is made of another one and kept in the user's cache, so that everything else sees an ordinary
-// model. What is in it is up to the callers. No torch.
+// A Hugging Face directory that is made of another one and kept in the user's cache, so that everything else sees an
+// ordinary model. What is in it is up to the callers. No torch.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// A directory beside others of its kind, named after the model and `digest`, of everything that it depends on. `fill` writes
-// it, if it is not there; `what`: for messages, such as "a model with new tokens".
+// A directory beside others of its kind, named after the model and `digest`, of everything that it depends on. `fill`
+// writes it, if it is not there; `what`: for messages, such as "a model with new tokens".
 std::string DerivedDirectory(const Config& config, const std::string& digest, const std::string& what,
                              const std::function<void(const std::filesystem::path& folder)>& fill);
 

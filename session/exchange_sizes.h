@@ -1,5 +1,5 @@
-// Whether the host posts the experts' exchange of tokens in sizes that it expects, instead of waiting for what routers chose
-// (parallel/experts/expected_rows.h): experts.exchange. No torch.
+// Whether the host posts the experts' exchange of tokens in sizes that it expects, instead of waiting for what routers
+// chose (parallel/experts/expected_rows.h): experts.exchange. No torch.
 #pragma once
 
 #include "core/config.pb.h"

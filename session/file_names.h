@@ -1,6 +1,6 @@
-// Two spellings of one model: files of Qwen2.5-VL name tensors as transformers did before 4.52 ("visual.…", "model.layers.…"), some
-// as its modules are called since ("model.visual.…", "model.language_model.layers.…"). A graph takes the names of the files that
-// are there, so that what is written is named as what was read. No torch.
+// Two spellings of one model: files of Qwen2.5-VL name tensors as transformers did before 4.52 ("visual.…",
+// "model.layers.…"), some as its modules are called since ("model.visual.…", "model.language_model.layers.…"). A graph
+// takes the names of the files that are there, so that what is written is named as what was read. No torch.
 #pragma once
 
 #include <filesystem>

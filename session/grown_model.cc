@@ -64,9 +64,9 @@ std::string DigestOfGrowth(const fs::path& from, const std::vector<NewToken>& to
   Digest digest;
   digest.Add(kGrowthFormat).Add(fs::absolute(from).string()).Add(Concat(rows, weights ? " weights" : ""));
   for (const NewToken& token : tokens) digest.Add(Concat(token.special, " ", token.text));
-  for (const char* file : {kModelConfig, "tokenizer.json", "tokenizer_config.json", "model.safetensors",
-                           "model.safetensors.index.json"}) {
-    struct stat status {};
+  for (const char* file :
+       {kModelConfig, "tokenizer.json", "tokenizer_config.json", "model.safetensors", "model.safetensors.index.json"}) {
+    struct stat status{};
     if (stat((from / file).c_str(), &status) != 0) continue;
     digest.Add(Concat(file, " ", status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec));
   }
@@ -95,7 +95,8 @@ std::string GrownModel(const Config& config) {
   if ((tokens.empty() && model.vocabulary_multiple() == 0) || model.path().empty()) return model.path();
   const fs::path from = model.path();
   if (IsCheckpoint(from)) {
-    throw InputError("model.new_tokens: ", from.string(), " is a run's checkpoint, whose vocabulary cannot grow; make a Hugging ",
+    throw InputError("model.new_tokens: ", from.string(),
+                     " is a run's checkpoint, whose vocabulary cannot grow; make a Hugging ",
                      "Face directory of it first: trireme convert --from ", from.string(), " --to DIR");
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(from));
@@ -104,7 +105,10 @@ std::string GrownModel(const Config& config) {
   const int64_t rows = VocabularyOf(graph);
   const int64_t new_rows = RoundedUp(std::max(rows, tokenizer.vocabulary()), model.vocabulary_multiple());
   if (!tokenizer.changed() && new_rows == rows) return model.path();
-  Growing growing{from, tokenizer, ReadJsonFile((from / kModelConfig).string()), {VocabularyTensors(graph), rows, new_rows},
+  Growing growing{from,
+                  tokenizer,
+                  ReadJsonFile((from / kModelConfig).string()),
+                  {VocabularyTensors(graph), rows, new_rows},
                   model.init() == MODEL_INIT_WEIGHTS};
   growing.config["vocab_size"] = new_rows;
   return DerivedDirectory(config, DigestOfGrowth(from, tokens, new_rows, growing.weights),

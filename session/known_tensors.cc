@@ -60,8 +60,8 @@ bool HasFused(const HfDirectory& directory, const std::string& first) {
 [[noreturn]] void RefuseName(const std::string& where, const std::string& name, const LayerGraph& graph,
                              const std::set<std::string>& known) {
   const auto nearest = Nearest(name, std::vector<std::string>(known.begin(), known.end()));
-  throw InputError(where, ": tensor '", name, "' belongs to no layer of a ", graph.family,
-                   " model with this config", nearest ? Concat("; nearest: '", *nearest, "'") : "");
+  throw InputError(where, ": tensor '", name, "' belongs to no layer of a ", graph.family, " model with this config",
+                   nearest ? Concat("; nearest: '", *nearest, "'") : "");
 }
 
 }  // namespace

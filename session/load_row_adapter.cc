@@ -24,14 +24,14 @@ std::shared_ptr<const AdapterWeights> LoadRowAdapter(Session& session, const std
   }
   const Grids& grids = session.plan().grids;
   const bool experts = HasExperts(graph);
-  auto adapter = std::make_shared<AdapterWeights>(
-      graph, std::move(layers), grids,
-      TensorSplit{.size = grids.dense.Size("tp"),
-                  .sequence = session.config().parallel().sequence(),
-                  .expert = experts ? grids.expert.Size("ep") : 1,
-                  .expert_tensor = experts ? grids.expert.Size("etp") : 1});
+  auto adapter = std::make_shared<AdapterWeights>(graph, std::move(layers), grids,
+                                                  TensorSplit{.size = grids.dense.Size("tp"),
+                                                              .sequence = session.config().parallel().sequence(),
+                                                              .expert = experts ? grids.expert.Size("ep") : 1,
+                                                              .expert_tensor = experts ? grids.expert.Size("etp") : 1});
   // In the dtype of the computation, as a session loads an adapter of its own.
-  const auto options = at::TensorOptions(ModelOptionsOf(session.config(), graph).type).device(session.tensors().torch());
+  const auto options =
+      at::TensorOptions(ModelOptionsOf(session.config(), graph).type).device(session.tensors().torch());
   for (Weights::Entry* entry : adapter->entries()) {
     entry->weight.value = at::zeros(entry->placement.LocalShape(), options);
   }

@@ -23,18 +23,19 @@ namespace {
 
 // The tensor in the mapped file, not copied.
 at::Tensor FileTensor(const TensorView& view) {
-  return at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape,
-                       at::TensorOptions(ToTorch(view.dtype)));
+  return at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(ToTorch(view.dtype)));
 }
 
-// What the elements of an fp8 matrix are multiplied with, in fp32: the scales of their blocks; of another tensor undefined.
+// What the elements of an fp8 matrix are multiplied with, in fp32: the scales of their blocks; of another tensor
+// undefined.
 at::Tensor Factors(const TensorSource& directory, const std::string& name, const std::string& where) {
   const TensorView matrix = directory.Describe(name);
   if (matrix.dtype != DType::kFp8E4M3) return {};
   const std::vector<float> scales = Fp8Scales(directory.Find(name + kFp8ScaleSuffix), matrix.shape, where);
   const auto blocks = [&](size_t dim) { return (matrix.shape[dim] + kFp8Block - 1) / kFp8Block; };
   at::Tensor factors = at::tensor(scales, at::kFloat).view({blocks(0), blocks(1)});
-  for (const int64_t dim : {0, 1}) factors = factors.repeat_interleave(kFp8Block, dim).narrow(dim, 0, matrix.shape[dim]);
+  for (const int64_t dim : {0, 1})
+    factors = factors.repeat_interleave(kFp8Block, dim).narrow(dim, 0, matrix.shape[dim]);
   return factors;
 }
 
@@ -53,8 +54,7 @@ std::vector<HfTensor> AsStored(const Weights::Entry& entry, const TensorSource& 
   if (named.size() == 1 && named.front().transposed && directory.Has(named.front().name)) {
     return {InStoredOrder(named.front(), directory.Describe(named.front().name).shape)};
   }
-  if (directory.Has(named.front().name) || !std::regex_match(named.front().name, match, one_by_one))
-    return named;
+  if (directory.Has(named.front().name) || !std::regex_match(named.front().name, match, one_by_one)) return named;
   const std::string fused = match[1].str() + (match[2] == "down" ? ".down_proj" : ".gate_up_proj");
   if (!directory.Has(fused)) return named;
   const Shape whole = entry.placement.GlobalShape();
@@ -131,8 +131,7 @@ void RefuseExtraTensors(const HfDirectory& directory, const LayerGraph& graph) {
 
 int64_t CountUnused(const HfDirectory& directory, const LayerGraph& graph) {
   const std::vector<std::string> names = directory.Names();
-  return std::count_if(names.begin(), names.end(),
-                       [&](const std::string& name) { return IsUnused(name, graph); });
+  return std::count_if(names.begin(), names.end(), [&](const std::string& name) { return IsUnused(name, graph); });
 }
 
 void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph) {
@@ -203,8 +202,7 @@ void SealLayer(std::vector<Bucket*>& layer, const PairStart* start) {
 
 }  // namespace
 
-void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
-                 const ValueSources& sources) {
+void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank, const ValueSources& sources) {
   std::optional<HfDirectory> files;
   if (!sources.directory.empty()) {
     files.emplace(sources.directory);

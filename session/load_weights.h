@@ -29,16 +29,15 @@ void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph);
 
 // Where the initial weights of a rank come from.
 struct ValueSources {
-  std::string directory = {};             // a Hugging Face directory or a checkpoint; empty: all are random
-  uint64_t seed = 0;                      // of the random weights
-  const TensorSource* adapter = nullptr;  // of the adapter's trained weights; nullptr: random pairs
+  std::string directory = {};                // a Hugging Face directory or a checkpoint; empty: all are random
+  uint64_t seed = 0;                         // of the random weights
+  const TensorSource* adapter = nullptr;     // of the adapter's trained weights; nullptr: random pairs
   const TensorSource* value_head = nullptr;  // of a value head that stands apart; nullptr: none does
-  const PairStart* start = nullptr;       // of random pairs, from the weights beside them; nullptr: they stay random
+  const PairStart* start = nullptr;          // of random pairs, from the weights beside them; nullptr: they stay random
 };
 
 // Fills all of a rank's buckets, once after they were allocated, layer by layer: under zero 3 only one layer is
 // gathered. Collective with a start of pairs.
-void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank,
-                 const ValueSources& sources);
+void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank, const ValueSources& sources);
 
 }  // namespace trireme

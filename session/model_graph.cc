@@ -9,12 +9,12 @@
 #include "models/reward_model.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/rope.h"
-#include "stages/policy_check.h"
-#include "stages/ppo_check.h"
-#include "stages/preference_check.h"
 #include "session/file_names.h"
 #include "session/packing.h"
 #include "session/tuning.h"
+#include "stages/policy_check.h"
+#include "stages/ppo_check.h"
+#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -32,29 +32,31 @@ void TakeValueHead(LayerGraph& graph, const Config& config) {
   graph.drawn.insert(kScoreWeight);
 }
 
-// Of stage ppo. After the tuning, none of whose targets means this head: it is always trained in full. A reference beside the
-// policy has one, too, which nothing reads: so it can follow the policy weight by weight.
+// Of stage ppo. After the tuning, none of whose targets means this head: it is always trained in full. A reference
+// beside the policy has one, too, which nothing reads: so it can follow the policy weight by weight.
 void AddPolicyValues(LayerGraph& graph, const Config& config) {
   if (!PolicyHasValues(config)) return;
   Layer& head = graph.layers.back();
   std::get<HeadSpec>(head.spec).values = true;
-  for (const auto& [role, name] : {std::pair("value.weight", kValueHeadWeight), std::pair("value.bias", kValueHeadBias)}) {
+  for (const auto& [role, name] :
+       {std::pair("value.weight", kValueHeadWeight), std::pair("value.bias", kValueHeadBias)}) {
     head.hf_names[role] = name;
     if (head.trained) head.trained->insert(role);
     graph.drawn.insert(name);
   }
 }
 
-// Where the length of a document decides about its rotary embedding, answers of different lengths have different keys for
-// the same prompt.
+// Where the length of a document decides about its rotary embedding, answers of different lengths have different keys
+// for the same prompt.
 void RefuseSharedPrompts(const LayerGraph& graph, const Config& config) {
   const RopeSpec* rope = LengthDependentRope(graph);
   const bool policy = IsPolicy(config.stage()), pairs = HasPairs(config.stage()) && config.stage() != STAGE_RM;
   const bool shares = (policy && config.rl().share_prompt()) || (pairs && config.preference().share_prompt());
   if (rope == nullptr || !shares || config.data().max_length() <= LengthLimit(*rope)) return;
   throw InputError(policy ? "rl" : "preference", ".share_prompt: the rotary embedding of ", config.model().path(),
-                   " differs between sequences of up to ", LengthLimit(*rope), " tokens and longer ones, data.max_length is ",
-                   config.data().max_length(), ", and answers of both kinds cannot share a prompt; set share_prompt: false, or a "
+                   " differs between sequences of up to ", LengthLimit(*rope),
+                   " tokens and longer ones, data.max_length is ", config.data().max_length(),
+                   ", and answers of both kinds cannot share a prompt; set share_prompt: false, or a "
                    "smaller max_length");
 }
 

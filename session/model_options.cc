@@ -64,10 +64,12 @@ RouterOptions RouterOf(const ExpertsConfig& experts, const LayerGraph& graph) {
 int64_t KeptFeatureBytes(const MemoryConfig& memory, const LayerGraph& graph) {
   if (memory.vision_features_mb() == 0) return 0;
   if (!graph.images) {
-    throw InputError("memory.vision_features_mb is for models with a vision tower, which ", graph.family, " has not; leave it out");
+    throw InputError("memory.vision_features_mb is for models with a vision tower, which ", graph.family,
+                     " has not; leave it out");
   }
   if (FirstTrained(graph) < EmbeddingIndex(graph)) {
-    throw InputError("memory.vision_features_mb keeps what does not change, but ", graph.layers[FirstTrained(graph)].name,
+    throw InputError("memory.vision_features_mb keeps what does not change, but ",
+                     graph.layers[FirstTrained(graph)].name,
                      " is trained; add vision and aligner to tuning.freeze, or leave it out");
   }
   return int64_t{memory.vision_features_mb()} << 20;

@@ -58,7 +58,8 @@ class PiecewiseMatrix {
   at::Tensor InHalf(const at::Tensor& local) const {
     at::Tensor values = local.to(at::kHalf).to(at::kFloat);
     if (values.isfinite().all().item<bool>()) return values;
-    throw InputError("model.quantise int8: '", matrix_.name, "' has weights beyond 65504, the largest of fp16; use nf4, or list it in ",
+    throw InputError("model.quantise int8: '", matrix_.name,
+                     "' has weights beyond 65504, the largest of fp16; use nf4, or list it in ",
                      "model.quantise_except");
   }
 
@@ -115,7 +116,8 @@ void PackValues(const Weights::Entry& entry, const BoxReader& read) {
 float MeanOfScales(std::vector<float>& scales) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const float mean = at::from_blob(scales.data(), {static_cast<int64_t>(scales.size())}, at::kFloat).mean().item<float>();
+  const float mean =
+      at::from_blob(scales.data(), {static_cast<int64_t>(scales.size())}, at::kFloat).mean().item<float>();
   at::set_num_threads(threads);
   return mean;
 }
@@ -129,8 +131,8 @@ bool TakePacked(const Weights::Entry& entry, const TensorSource& source) {
     const std::optional<PackedTensor> tensor = source.FindPacked(part.name);
     if (!tensor) return false;
     if (tensor->storage != all.storage || tensor->shape != Shape{part.matrix_rows, part.matrix_columns}) {
-      throw InputError(source.FileOf(part.name).string(), ": '", part.name, "' is packed as ", ShapeText(tensor->shape), " in ",
-                       Name(tensor->storage.kind), BlocksText(tensor->storage),
+      throw InputError(source.FileOf(part.name).string(), ": '", part.name, "' is packed as ", ShapeText(tensor->shape),
+                       " in ", Name(tensor->storage.kind), BlocksText(tensor->storage),
                        "; set model.quantise, quantise_block and quantise_nested so, or leave them out to decode it");
     }
     CopyCodes(part, tensor->codes, bytes);

@@ -1,5 +1,5 @@
-// Packs a weight while its values are read: piece by piece, so that no matrix is ever whole in memory unless it is small. Each
-// matrix of the files is packed for itself, and from all of its values, whatever part of it the rank has.
+// Packs a weight while its values are read: piece by piece, so that no matrix is ever whole in memory unless it is
+// small. Each matrix of the files is packed for itself, and from all of its values, whatever part of it the rank has.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,14 +13,16 @@ bool HasBlockKeys(const ModelConfig& model) {
 
 void RefuseLoneKeys(const ModelConfig& model) {
   if (!HasBlockKeys(model) && model.quantise_except().empty()) return;
-  throw InputError("model.quantise_block, quantise_nested and quantise_except are for model.quantise nf4 and fp4, the last for ",
-                   "int8, too; set that, or leave them out");
+  throw InputError(
+      "model.quantise_block, quantise_nested and quantise_except are for model.quantise nf4 and fp4, the last for ",
+      "int8, too; set that, or leave them out");
 }
 
 void RefuseBlockKeys(const ModelConfig& model) {
   if (!HasBlockKeys(model)) return;
-  throw InputError("model.quantise_block and quantise_nested are for model.quantise nf4 and fp4, and int8 has a scale for each ",
-                   "row; leave them out");
+  throw InputError(
+      "model.quantise_block and quantise_nested are for model.quantise nf4 and fp4, and int8 has a scale for each ",
+      "row; leave them out");
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ struct Decomposition {
   at::Tensor a, b;  // [rank, in], [out, rank]
 };
 
-// Calls copy(part of the file's tensor, part of the local one, whether this rank owns it) for each box that the rank has.
+// Calls copy(part of the file's tensor, part of the local one, whether this rank owns it) for each box that the rank
+// has.
 template <typename Copy>
 void ForEachSlice(const FileTensorOf& which, int rank, const at::Tensor& whole, const Copy& copy) {
   const at::Tensor local = MatrixOf(which.entry->weight);
@@ -59,7 +60,8 @@ void Scatter(const at::Tensor& whole, const FileTensorOf& which, const PairStart
 at::Tensor LeadingBasis(const at::Tensor& matrix, int64_t rank, int64_t iterations, const RandomStream& random) {
   at::Tensor vectors = at::empty({matrix.size(1), rank}, at::kFloat);
   auto* numbers = vectors.data_ptr<float>();
-  for (int64_t i = 0; i < vectors.numel(); ++i) numbers[i] = static_cast<float>(random.Normal(static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < vectors.numel(); ++i)
+    numbers[i] = static_cast<float>(random.Normal(static_cast<uint64_t>(i)));
   at::Tensor basis = std::get<0>(at::linalg_qr(at::mm(matrix, vectors)));
   for (int64_t i = 0; i < iterations; ++i) {
     basis = std::get<0>(at::linalg_qr(at::mm(matrix.t(), basis)));
@@ -68,7 +70,8 @@ at::Tensor LeadingBasis(const at::Tensor& matrix, int64_t rank, int64_t iteratio
   return basis;
 }
 
-Decomposition Pissa(const at::Tensor& weight, int64_t rank, double scale, int64_t iterations, const RandomStream& random) {
+Decomposition Pissa(const at::Tensor& weight, int64_t rank, double scale, int64_t iterations,
+                    const RandomStream& random) {
   at::Tensor left, values, right;
   if (iterations == 0) {
     std::tie(left, values, right) = at::linalg_svd(weight, /*full_matrices=*/false);
@@ -120,7 +123,8 @@ class Module {
 
   Decomposition Shared(const at::Tensor& whole, bool computes) const {
     const int64_t rank = a_.tensor->shape[0];
-    Decomposition pair{.a = at::zeros(a_.tensor->shape, whole.options()), .b = at::zeros(b_.tensor->shape, whole.options())};
+    Decomposition pair{.a = at::zeros(a_.tensor->shape, whole.options()),
+                       .b = at::zeros(b_.tensor->shape, whole.options())};
     if (computes) {
       const Decomposition found = Decomposed(whole.cpu(), rank);
       pair = {.a = Rounded(found.a, whole), .b = Rounded(found.b, whole)};

@@ -1,6 +1,6 @@
-// How pairs of a new adapter start from the weights beside them: PiSSA, OLoRA, and the magnitudes of DoRA. Each weight is
-// put together over the ranks of its pipeline stage, one of them decomposes it, and all take their parts of the result: so
-// every layout starts with the same. Rules as in PEFT.
+// How pairs of a new adapter start from the weights beside them: PiSSA, OLoRA, and the magnitudes of DoRA. Each weight
+// is put together over the ranks of its pipeline stage, one of them decomposes it, and all take their parts of the
+// result: so every layout starts with the same. Rules as in PEFT.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct PairStart {
   const TensorSource* initial = nullptr;  // what pairs started with when the run began; nullptr: it begins
 };
 
-// entries: those of one layer, with full values that are not sealed yet: pairs get their start, and the weights beside them
-// lose it. Collective over the stage.
+// entries: those of one layer, with full values that are not sealed yet: pairs get their start, and the weights beside
+// them lose it. Collective over the stage.
 void StartPairs(const std::vector<Weights::Entry*>& entries, const PairStart& start);
 
 }  // namespace trireme

@@ -17,8 +17,7 @@ double Draw(const Initial& initial, const RandomStream& random, uint64_t place) 
 }
 
 // The box's elements in row-major order, in fp32.
-at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStream& random,
-                     const Initial& initial) {
+at::Tensor RandomBox(const Box& box, const Shape& global_shape, const RandomStream& random, const Initial& initial) {
   at::Tensor values = at::empty(box.extent, at::kFloat);
   auto* first = values.data_ptr<float>();
   const Shape strides = RowMajorStrides(global_shape);

@@ -1,6 +1,6 @@
 // Refit: brings the weights of one session into another of the same model under another layout, on the same ranks, by a
-// RefitPlan: the same bits afterwards. One layer at a time, so that no more than a layer's weights are in transit. When it
-// happens is decided elsewhere.
+// RefitPlan: the same bits afterwards. One layer at a time, so that no more than a layer's weights are in transit. When
+// it happens is decided elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -66,7 +66,8 @@ int64_t RefitPlan::Bytes(const RefitMove& move) const {
 std::vector<Box> BoxesHeld(const LaidOutModel& model, size_t layer, const Parameter& parameter, int rank) {
   if (!HoldsLayer(model, layer, rank)) return {};
   std::vector<Box> boxes;
-  for (const LocalBox& box : Placement(parameter.declaration, model.plan.grids).LocalBoxes(rank)) boxes.push_back(box.global);
+  for (const LocalBox& box : Placement(parameter.declaration, model.plan.grids).LocalBoxes(rank))
+    boxes.push_back(box.global);
   return boxes;
 }
 
@@ -80,11 +81,10 @@ RefitPlan PlanRefit(const LaidOutModel& from, const LaidOutModel& to, DType dtyp
     for (size_t i = 0; i < sources.size(); ++i) {
       const ParameterDeclaration& declared = sources[i].declaration;
       TRIREME_CHECK(declared.name == targets[i].declaration.name);
-      plan.parameters.push_back(
-          {.name = declared.name,
-           .layer = layer,
-           .shape = Placement(declared, from.plan.grids).GlobalShape(),
-           .dtype = sources[i].is_buffer ? DType::kFp32 : dtype});
+      plan.parameters.push_back({.name = declared.name,
+                                 .layer = layer,
+                                 .shape = Placement(declared, from.plan.grids).GlobalShape(),
+                                 .dtype = sources[i].is_buffer ? DType::kFp32 : dtype});
       AddMoves(plan.parameters.size() - 1, HoldersOf(from, layer, sources[i]), HoldersOf(to, layer, targets[i]), plan);
     }
   }

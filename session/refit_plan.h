@@ -1,5 +1,5 @@
-// RefitPlan: how a model's weights get from one layout to another on the same ranks: which box of which parameter goes from
-// which rank to which. Plain values, the same on every rank; moves nothing itself. No torch.
+// RefitPlan: how a model's weights get from one layout to another on the same ranks: which box of which parameter goes
+// from which rank to which. Plain values, the same on every rank; moves nothing itself. No torch.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct LaidOutModel {
 };
 
 struct RefitMove {
-  size_t parameter = 0;  // in RefitPlan::parameters
+  size_t parameter = 0;             // in RefitPlan::parameters
   int source = 0, destination = 0;  // ranks; equal: it stays in this rank's memory
-  Box box = {};          // of the full parameter
+  Box box = {};                     // of the full parameter
 };
 
 struct RefitParameter {
@@ -37,8 +37,8 @@ struct RefitParameter {
 struct RefitPlan {
   int world = 1;
   std::vector<RefitParameter> parameters;
-  // By parameter, then by box, then by destination: every rank walks through them in this order, so that sends and receives
-  // of two ranks match.
+  // By parameter, then by box, then by destination: every rank walks through them in this order, so that sends and
+  // receives of two ranks match.
   std::vector<RefitMove> moves;
 
   int64_t Bytes(const RefitMove& move) const;
@@ -47,9 +47,9 @@ struct RefitPlan {
 // What a rank holds of a parameter under a layout, without padding; nothing if its pipeline stages have none of it.
 std::vector<Box> BoxesHeld(const LaidOutModel& model, size_t layer, const Parameter& parameter, int rank);
 
-// Each destination gets each of its elements once. A rank that holds a box already keeps it; otherwise the ranks that hold
-// it take turns in sending it. Both layouts are of the same graph and the same number of ranks.
-// `dtype`: of the weights; buffers are fp32.
+// Each destination gets each of its elements once. A rank that holds a box already keeps it; otherwise the ranks that
+// hold it take turns in sending it. Both layouts are of the same graph and the same number of ranks. `dtype`: of the
+// weights; buffers are fp32.
 RefitPlan PlanRefit(const LaidOutModel& from, const LaidOutModel& to, DType dtype);
 
 // Per rank: what it keeps, and what it receives from whom.

@@ -42,8 +42,9 @@ bool Scales(const RopeConfig& rope) { return rope.kind() != ROPE_MODEL && rope.k
 // Keys that mean nothing beside the others.
 void CheckRope(const RopeConfig& rope) {
   if (!Scales(rope) && (rope.factor() > 0 || rope.original_length() > 0)) {
-    throw InputError("model.rope.", rope.factor() > 0 ? "factor" : "original_length", " is set, and model.rope.kind is ",
-                     rope.kind() == ROPE_MODEL ? "not" : "default", "; set kind to linear, dynamic, yarn or llama3");
+    throw InputError("model.rope.", rope.factor() > 0 ? "factor" : "original_length",
+                     " is set, and model.rope.kind is ", rope.kind() == ROPE_MODEL ? "not" : "default",
+                     "; set kind to linear, dynamic, yarn or llama3");
   }
   if (Scales(rope) && rope.factor() < 1) {
     throw InputError("model.rope.factor = ", rope.factor(), ", and model.rope.kind is ", NameOf(rope.kind()).name,
@@ -51,9 +52,13 @@ void CheckRope(const RopeConfig& rope) {
   }
   // A loaded configuration has all keys: those that differ from their defaults were set.
   const RopeConfig unset;
-  const bool attention = rope.attention_factor() != unset.attention_factor(), fast = rope.beta_fast() != unset.beta_fast();
+  const bool attention = rope.attention_factor() != unset.attention_factor(),
+             fast = rope.beta_fast() != unset.beta_fast();
   if (rope.kind() != ROPE_YARN && (attention || fast || rope.beta_slow() != unset.beta_slow())) {
-    throw InputError("model.rope.", attention ? "attention_factor" : fast ? "beta_fast" : "beta_slow",
+    throw InputError("model.rope.",
+                     attention ? "attention_factor"
+                     : fast    ? "beta_fast"
+                               : "beta_slow",
                      " is of yarn; set model.rope.kind to yarn, or leave it out");
   }
   if (rope.beta_fast() <= rope.beta_slow()) {
@@ -63,8 +68,12 @@ void CheckRope(const RopeConfig& rope) {
 
 // What another rotary embedding may replace: the rest is the model's own, and of its attention, too.
 void CheckReplaceable(const Json& before, const std::string& source) {
-  constexpr std::array<std::string_view, 12> kKnown = {"rope_type", "type", "rope_theta", "factor", kOriginalKey, "low_freq_factor", "high_freq_factor",
-                                                       "attention_factor", "beta_fast", "beta_slow", "truncate", "partial_rotary_factor"};
+  constexpr std::array<std::string_view, 12> kKnown = {"rope_type",        "type",
+                                                       "rope_theta",       "factor",
+                                                       kOriginalKey,       "low_freq_factor",
+                                                       "high_freq_factor", "attention_factor",
+                                                       "beta_fast",        "beta_slow",
+                                                       "truncate",         "partial_rotary_factor"};
   for (const auto& [key, value] : before.items()) {
     if (value.is_null() || std::ranges::find(kKnown, key) != kKnown.end()) continue;
     throw InputError("model.rope: the rotary embedding in ", source, " has '", key,
@@ -88,11 +97,14 @@ Json ScalingOf(const RopeConfig& rope, int64_t original) {
 // Whether the scaling is there already: a run's own result has it.
 bool HasScaling(const Json& before, Json wanted, const RopeConfig& rope) {
   if (rope.original_length() == 0) wanted.erase(kOriginalKey);
-  return std::ranges::all_of(wanted.items(), [&](const auto& item) { return before.contains(item.key()) && before[item.key()] == item.value(); });
+  return std::ranges::all_of(wanted.items(), [&](const auto& item) {
+    return before.contains(item.key()) && before[item.key()] == item.value();
+  });
 }
 
 void SetScaling(Json& model, const RopeConfig& rope, const std::string& source) {
-  const char* key = model.contains("rope_parameters") && !model["rope_parameters"].is_null() ? "rope_parameters" : "rope_scaling";
+  const char* key =
+      model.contains("rope_parameters") && !model["rope_parameters"].is_null() ? "rope_parameters" : "rope_scaling";
   const Json before = model.contains(key) && model[key].is_object() ? model[key] : Json::object();
   const int64_t longest = HfConfig(model, source).WholeNumber(kLongestKey).value_or(0);
   const int64_t original = rope.original_length() > 0 ? rope.original_length() : longest;
@@ -127,7 +139,8 @@ void CheckTaken(const Json& model, const RopeConfig& rope, const std::string& so
     const RopeSpec& taken = decoder->attention.rope;
     const bool scaled = rope.kind() == ROPE_MODEL || taken.scaling == NameOf(rope.kind()).scaling;
     if (scaled && (rope.theta() == 0 || taken.theta == rope.theta())) continue;
-    throw InputError("model.rope: ", source, " is of ", graph.family, ", whose layers have rotary embeddings of their own (", layer.name,
+    throw InputError("model.rope: ", source, " is of ", graph.family,
+                     ", whose layers have rotary embeddings of their own (", layer.name,
                      "); leave it out, or change config.json itself");
   }
 }
@@ -158,8 +171,10 @@ std::string DigestOfLinks(const fs::path& from, const std::string& config) {
 
 Json WithRope(Json model, const RopeConfig& rope, const std::string& source) {
   const auto nested = model.find("rope_parameters");
-  if (nested != model.end() && nested->is_object() && std::ranges::any_of(*nested, [](const Json& value) { return value.is_object(); })) {
-    throw InputError("model.rope: ", source, " has rotary embeddings for each kind of layer; leave it out, or change config.json itself");
+  if (nested != model.end() && nested->is_object() &&
+      std::ranges::any_of(*nested, [](const Json& value) { return value.is_object(); })) {
+    throw InputError("model.rope: ", source,
+                     " has rotary embeddings for each kind of layer; leave it out, or change config.json itself");
   }
   if (rope.kind() != ROPE_MODEL) SetScaling(model, rope, source);
   if (rope.theta() > 0) SetTheta(model, rope.theta());
@@ -177,7 +192,8 @@ std::string RopeModel(const Config& config) {
   CheckTaken(after, rope, source);
   if (after == before) return config.model().path();
   if (IsCheckpoint(from)) {
-    throw InputError("model.rope: ", from.string(), " is a run's checkpoint, whose rotary embedding cannot change; make a Hugging ",
+    throw InputError("model.rope: ", from.string(),
+                     " is a run's checkpoint, whose rotary embedding cannot change; make a Hugging ",
                      "Face directory of it first: trireme convert --from ", from.string(), " --to DIR");
   }
   const std::string text = after.dump(2) + "\n";

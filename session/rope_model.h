@@ -1,5 +1,5 @@
-// A model with another rotary embedding, for model.rope: the directory of the model with a changed config.json and links to
-// its other files. No torch.
+// A model with another rotary embedding, for model.rope: the directory of the model with a changed config.json and
+// links to its other files. No torch.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The directory to use as model.path: the same where model.rope changes nothing, as in a run's own result. Refuses values that
-// mean nothing, and models whose layers have rotary embeddings of their own.
+// The directory to use as model.path: the same where model.rope changes nothing, as in a run's own result. Refuses
+// values that mean nothing, and models whose layers have rotary embeddings of their own.
 std::string RopeModel(const Config& config);
 
 // config.json as it becomes. `source`: the file, for messages.

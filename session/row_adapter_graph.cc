@@ -20,8 +20,8 @@ void CheckShapes(const LayerGraph& graph, const AdapterDirectory& adapter, const
       for (const HfTensor& tensor : parameter.hf) {
         const Shape shape = adapter.Describe(tensor.name).shape;
         if (shape == tensor.shape) continue;
-        throw InputError(adapter.path().string(), ": '", tensor.name, "' is ", ShapeText(shape), "; ", model,
-                         " needs ", ShapeText(tensor.shape), "; is the adapter for another model?");
+        throw InputError(adapter.path().string(), ": '", tensor.name, "' is ", ShapeText(shape), "; ", model, " needs ",
+                         ShapeText(tensor.shape), "; is the adapter for another model?");
       }
     }
   }
@@ -38,13 +38,15 @@ LayerGraph WithoutPairs(LayerGraph graph) {
 void RefuseTowerPairs(const LayerGraph& adapted, const AdapterDirectory& adapter) {
   for (size_t i = 0; i < EmbeddingIndex(adapted); ++i) {
     if (adapted.layers[i].low_rank.empty()) continue;
-    throw InputError(adapter.path().string(), ": has pairs in the vision tower or its aligner (", adapted.layers[i].name,
-                     "), which rows of other adapters share; serve the merged model (trireme merge), or the adapter alone as --model");
+    throw InputError(adapter.path().string(), ": has pairs in the vision tower or its aligner (",
+                     adapted.layers[i].name,
+                     "), which rows of other adapters share; serve the merged model (trireme merge), or the adapter "
+                     "alone as --model");
   }
 }
 
-// The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a tensor
-// have ranks of their own.
+// The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a
+// tensor have ranks of their own.
 void CheckRanks(const AdapterPlan& plan, const AdapterDirectory& adapter) {
   for (const auto& [name, module] : plan.modules) {
     const double wanted = adapter.config().RankOf(name);
@@ -64,7 +66,8 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
                      "(trireme merge), or the adapter alone as --model");
   }
   if (plan.dora) {
-    throw InputError(adapter.path().string(), ": is a DoRA adapter (use_dora), whose magnitudes rows of other adapters do not "
+    throw InputError(adapter.path().string(),
+                     ": is a DoRA adapter (use_dora), whose magnitudes rows of other adapters do not "
                      "have; serve the merged model (trireme merge), or the adapter alone as --model");
   }
   CheckRanks(plan, adapter);

@@ -12,28 +12,25 @@ namespace {
 
 void CheckExperts(const ParallelConfig& parallel, const LayerGraph& graph) {
   if (parallel.expert() * parallel.expert_tensor() == 1 || HasExperts(graph)) return;
-  throw InputError("parallel.expert = ", parallel.expert(), ", expert_tensor = ", parallel.expert_tensor(),
-                   ": ", graph.family, " has no experts to split; set both to 1");
+  throw InputError("parallel.expert = ", parallel.expert(), ", expert_tensor = ", parallel.expert_tensor(), ": ",
+                   graph.family, " has no experts to split; set both to 1");
 }
 
 void CheckRouters(const Config& config) {
   const ExpertsConfig& experts = config.experts();
   if (experts.capacity() == 0) {
-    throw InputError(
-        "experts.capacity = 0 leaves no token for any expert; set it above 0, such as 1.25, or ",
-        "overflow: keep for experts without a limit");
+    throw InputError("experts.capacity = 0 leaves no token for any expert; set it above 0, such as 1.25, or ",
+                     "overflow: keep for experts without a limit");
   }
-  if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
-      config.parallel().pipeline() > 1) {
+  if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 && config.parallel().pipeline() > 1) {
     throw InputError("experts.balance pooled sums the counts of all layers, which parallel.pipeline = ",
                      config.parallel().pipeline(),
                      " splits over stages; set parallel.pipeline to 1, or choose another balance");
   }
   if (experts.balance() == BALANCE_POOLED && experts.balance_coefficient() > 0 &&
       config.multi_token_prediction().depths() > 0) {
-    throw InputError(
-        "experts.balance pooled is transformers' loss, which has no multi_token_prediction.depths = ",
-        config.multi_token_prediction().depths(), "; set depths to 0, or choose another balance");
+    throw InputError("experts.balance pooled is transformers' loss, which has no multi_token_prediction.depths = ",
+                     config.multi_token_prediction().depths(), "; set depths to 0, or choose another balance");
   }
 }
 
@@ -50,8 +47,8 @@ void CheckHeads(const LayerGraph& graph, int tensor, int ulysses) {
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || decoder->attention.delta || decoder->attention.heads / tensor % ulysses == 0) continue;
-    throw InputError(layer.name, ": ", decoder->attention.heads,
-                     " attention heads over parallel.tensor = ", tensor, " do not divide over ", ulysses,
+    throw InputError(layer.name, ": ", decoder->attention.heads, " attention heads over parallel.tensor = ", tensor,
+                     " do not divide over ", ulysses,
                      " ranks that exchange them for sequence; write context_method: ring, or hybrid with a "
                      "smaller parallel.ulysses");
   }
@@ -67,8 +64,9 @@ void CheckNpu(const LayerGraph& graph, const Config& config) {
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || decoder->attention.soft_cap == 0) continue;
-    throw InputError("device npu: ", graph.family, " caps its attention scores (attn_logit_softcapping = ",
-                     decoder->attention.soft_cap, "), which the fused attention there does not; set device to cpu or cuda");
+    throw InputError("device npu: ", graph.family,
+                     " caps its attention scores (attn_logit_softcapping = ", decoder->attention.soft_cap,
+                     "), which the fused attention there does not; set device to cpu or cuda");
   }
 }
 
@@ -116,8 +114,7 @@ GroupPlan GroupsOf(const Config& config, const Grids& grids) {
 }
 
 GroupPlan GroupsOf(const Config& config, const Grids& grids, bool experts) {
-  const bool global =
-      config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
+  const bool global = config.experts().balance() == BALANCE_GLOBAL && config.experts().balance_coefficient() > 0;
   return GroupPlan(grids, TrainingGroups({.experts = experts,
                                           .stage_statistics = (experts && global) || UsesStageGroup(config),
                                           .replicas = config.parallel().replicas() > 1,
@@ -151,7 +148,8 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
   if (parallel.replicas() > 1 && parallel.zero() == 0) {
-    throw InputError("parallel.replicas = ", parallel.replicas(), " has no part in this run: parallel.zero = 0 shards nothing; ",
+    throw InputError("parallel.replicas = ", parallel.replicas(),
+                     " has no part in this run: parallel.zero = 0 shards nothing; ",
                      "write zero 1, 2 or 3, or leave it out");
   }
   CheckExperts(parallel, graph);

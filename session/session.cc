@@ -42,8 +42,8 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
   how.trained = options.trained;
   // Without gradients and optimizer states there is nothing to shard but weights.
   if (!options.trained && how.zero < 3) how.zero = 0;
-  model_ = std::make_unique<Model>(
-      graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages}, groups(), how);
+  model_ = std::make_unique<Model>(graph_, ModelLayout{plan_.grids, job_.rank(), plan_.placement, plan_.stages},
+                                   groups(), how);
 }
 
 std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, const FrozenOptions& options) const {
@@ -73,15 +73,15 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
                      " model: only one of them has experts, and both share a layout; use one of the same architecture");
   }
   auto site = options.parallel ? std::make_shared<Site>(*site_, config, model.plan, job_, trace_) : site_;
-  return std::unique_ptr<Session>(
-      new Session(config, std::move(model), job_, std::move(site), {.trained = trained, .dtype = dtype_, .trace = trace_}));
+  return std::unique_ptr<Session>(new Session(config, std::move(model), job_, std::move(site),
+                                              {.trained = trained, .dtype = dtype_, .trace = trace_}));
 }
 
 std::unique_ptr<Session> Session::OpenUnder(const Config& config) const {
   PlannedModel model{graph_, PlanRun(config, graph_, job_.world())};
   auto site = std::make_shared<Site>(*site_, config, model.plan, job_, trace_);
-  std::unique_ptr<Session> session(
-      new Session(config, std::move(model), job_, std::move(site), {.trained = false, .dtype = dtype_, .trace = trace_}));
+  std::unique_ptr<Session> session(new Session(config, std::move(model), job_, std::move(site),
+                                               {.trained = false, .dtype = dtype_, .trace = trace_}));
   return session;
 }
 
@@ -126,8 +126,7 @@ void Session::FillWeights(ValueSources sources, const TensorSource* initial) {
 Executor& Session::ExecutorFor(int micro_batches, bool backward) {
   std::unique_ptr<Executor>& executor = (backward ? executors_ : forward_executors_)[micro_batches];
   if (!executor) {
-    const Schedule schedule =
-        backward ? plan_.ScheduleFor(micro_batches) : plan_.ForwardScheduleFor(micro_batches);
+    const Schedule schedule = backward ? plan_.ScheduleFor(micro_batches) : plan_.ForwardScheduleFor(micro_batches);
     executor = std::make_unique<Executor>(schedule, model_->chunks(), groups().Get("pp"), trace_);
   }
   return *executor;

@@ -24,15 +24,15 @@ class Trace;
 struct ValueSources;
 
 struct SessionOptions {
-  bool trained = true;                 // false: weights only, without gradients
-  std::optional<DType> dtype = {};     // of the computation; by default the configuration's
+  bool trained = true;              // false: weights only, without gradients
+  std::optional<DType> dtype = {};  // of the computation; by default the configuration's
   Trace* trace = nullptr;
 };
 
 // Of a second model.
 struct FrozenOptions {
-  bool shard = false;   // its values are split over the data-parallel ranks, as zero 3 does
-  bool scores = false;  // it is a reward model
+  bool shard = false;                           // its values are split over the data-parallel ranks, as zero 3 does
+  bool scores = false;                          // it is a reward model
   std::optional<ParallelConfig> parallel = {};  // its layout, on the same ranks; by default the session's
 };
 

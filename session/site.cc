@@ -23,8 +23,7 @@ void RefuseUnsupported(const Config& config) { ChooseTensorDevice(config.device(
 Site::Site(const Config& config, const RunPlan& plan, Job& job, Trace* trace)
     : device(Device::ForLocalRank(job.local_rank())),
       tensors(OpenTensorDevice(config.device(), device)),
-      groups(std::make_unique<CommunicatorSet>(job, device, plan.groups,
-                                               CommOptionsFor(tensors, config, trace))) {
+      groups(std::make_unique<CommunicatorSet>(job, device, plan.groups, CommOptionsFor(tensors, config, trace))) {
   KeepFreedMemory();
   TurnOperatorsOff({config.ops().off().begin(), config.ops().off().end()});
   SetTorchDeterministic(config.run().deterministic());

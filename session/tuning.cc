@@ -23,7 +23,8 @@ std::set<ModelPart> FrozenParts(const TuningConfig& tuning) {
   constexpr ModelPart kParts[] = {ModelPart::kVision, ModelPart::kAligner, ModelPart::kLanguage};
   for (const std::string& name : tuning.freeze()) {
     const auto part = std::ranges::find(kParts, name, PartName);
-    if (part == std::end(kParts)) throw InputError("tuning.freeze has '", name, "'; wanted vision, aligner or language");
+    if (part == std::end(kParts))
+      throw InputError("tuning.freeze has '", name, "'; wanted vision, aligner or language");
     parts.insert(*part);
   }
   return parts;
@@ -55,8 +56,7 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
     if (std::count(tuning.targets().begin(), tuning.targets().end(), kAllWeights) > 0) {
       throw InputError("tuning.targets: '", kAllWeights, "' is for tuning.kind freeze; write all-linear");
     }
-    plan = PlanAdapter(graph, TargetsOf(tuning), SavedOf(tuning),
-                       {.rank = tuning.rank(), .alpha = tuning.alpha()});
+    plan = PlanAdapter(graph, TargetsOf(tuning), SavedOf(tuning), {.rank = tuning.rank(), .alpha = tuning.alpha()});
     plan.rslora = tuning.rslora();
     plan.dora = tuning.dora();
     plan.init = InitOf(tuning);
@@ -74,7 +74,8 @@ void RefuseWrongStart(const TuningConfig& tuning) {
     throw InputError(starts ? init : "tuning.dora", " is for tuning.kind lora; leave it out");
   }
   if (starts && !tuning.adapters().empty()) {
-    throw InputError(init, " is for new adapters, and tuning.adapters = ", tuning.adapters(), " has its own weights; remove one");
+    throw InputError(init, " is for new adapters, and tuning.adapters = ", tuning.adapters(),
+                     " has its own weights; remove one");
   }
   if (tuning.pissa_niter() > 0 && tuning.init() != ADAPTER_INIT_PISSA) {
     throw InputError("tuning.pissa_niter = ", tuning.pissa_niter(), " is for tuning.init pissa; leave it out");
@@ -94,12 +95,12 @@ void RefuseWrongKeys(const TuningConfig& tuning) {
                      "; leave it out");
   }
   if (tuning.kind() != TUNING_LORA && tuning.loraplus_lr_ratio() != 1) {
-    throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(), " is for tuning.kind lora; leave it out");
+    throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(),
+                     " is for tuning.kind lora; leave it out");
   }
   RefuseWrongStart(tuning);
   if (tuning.kind() != TUNING_FREEZE && tuning.last_layers() > 0) {
-    throw InputError("tuning.last_layers = ", tuning.last_layers(),
-                     " is for tuning.kind freeze; leave it out");
+    throw InputError("tuning.last_layers = ", tuning.last_layers(), " is for tuning.kind freeze; leave it out");
   }
 }
 
@@ -122,7 +123,8 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph) {
   const HfNames& first = graph.layers.front().hf_names;
   const auto patch = first.find("patch.weight");
   if (patch != first.end() && patch->second.starts_with("visual.")) return {.older_names = true};
-  if (patch != first.end() && patch->second.starts_with("vision_tower.")) return {.older_names = true, .internvl = true};
+  if (patch != first.end() && patch->second.starts_with("vision_tower."))
+    return {.older_names = true, .internvl = true};
   if (graph.family == "qwen2_5_vl" || graph.family == "internvl") return {.newer_names = true};
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
@@ -172,14 +174,12 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
   const auto most = static_cast<int64_t>(graph.mtp.size());
   const std::string key = Concat("multi_token_prediction.depths = ", wanted.depths());
   if (wanted.depths() > most) {
-    throw InputError(
-        key, ": this ", graph.family, " model has ", most,
-        " MTP layers (num_nextn_predict_layers in its config.json); set it to at most ", most);
+    throw InputError(key, ": this ", graph.family, " model has ", most,
+                     " MTP layers (num_nextn_predict_layers in its config.json); set it to at most ", most);
   }
   if (wanted.depths() > 0 && config.tuning().kind() == TUNING_LORA) {
-    throw InputError(
-        key, " with tuning.kind lora: adapter files cannot hold MTP layers; set it to 0, or ",
-        "tuning.kind full or freeze");
+    throw InputError(key, " with tuning.kind lora: adapter files cannot hold MTP layers; set it to 0, or ",
+                     "tuning.kind full or freeze");
   }
   AddMtpLayers(graph, wanted.depths(), wanted.loss_weight());
 }
@@ -191,7 +191,8 @@ void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {
     throw InputError("tuning.freeze: this ", graph.family, " model has no vision tower; leave it out");
   }
   if (!frozen.empty() && !tuning.adapters().empty()) {
-    throw InputError("tuning.freeze with tuning.adapters = ", tuning.adapters(), ": the adapter has its own modules; leave it out");
+    throw InputError("tuning.freeze with tuning.adapters = ", tuning.adapters(),
+                     ": the adapter has its own modules; leave it out");
   }
   if (tuning.kind() == TUNING_FULL && !frozen.empty()) return FreezeParts(graph, frozen);
   if (tuning.kind() == TUNING_LORA) ApplyAdapter(graph, AdapterPlanOf(graph, tuning));

@@ -49,8 +49,8 @@ std::unique_ptr<ValueHead> FindValueHead(const Config& config) {
     if (directory.empty()) continue;
     if (PathExists(directory / kValueHeadFile)) return std::make_unique<ValueHead>(directory / kValueHeadFile);
     if (PathExists(directory / kPickledValueHead)) {
-      throw InputError((directory / kPickledValueHead).string(), ": is a pickled value head; save its tensors as ", kValueHeadFile,
-                       " (safetensors.torch.save_file(torch.load(…), …))");
+      throw InputError((directory / kPickledValueHead).string(), ": is a pickled value head; save its tensors as ",
+                       kValueHeadFile, " (safetensors.torch.save_file(torch.load(…), …))");
     }
   }
   return nullptr;

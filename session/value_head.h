@@ -1,6 +1,7 @@
 // ValueHead: the value head that LLaMA-Factory, or a run of stage ppo, writes beside a causal model or an adapter,
-// value_head.safetensors: under its own names for a policy's value head, and as the score.weight of a reward model. There its
-// bias, which moves all scores alike, has no part in training, and is added where scores are given out. No torch.
+// value_head.safetensors: under its own names for a policy's value head, and as the score.weight of a reward model.
+// There its bias, which moves all scores alike, has no part in training, and is added where scores are given out. No
+// torch.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,8 @@ class ValueHead : public TensorSource {
   double bias_ = 0;
 };
 
-// What the head of a reward model adds to each score. Refuses a model without a value head, whose scores would be drawn.
+// What the head of a reward model adds to each score. Refuses a model without a value head, whose scores would be
+// drawn.
 double ScoreBiasOf(const Config& config, const LayerGraph& graph);
 
 // Beside the adapter that training or scoring starts from, or beside the model; nullptr: neither has one.

@@ -11,15 +11,16 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kSamplingKeys[] = {"rl.temperature", "rl.top_p", "rl.top_k", "rl.max_new_tokens", "rl.mask_truncated",
-                                         "rl.offload_optimizer"};
+constexpr const char* kSamplingKeys[] = {"rl.temperature",    "rl.top_p",          "rl.top_k",
+                                         "rl.max_new_tokens", "rl.mask_truncated", "rl.offload_optimizer"};
 
 // Keys of rl that other stages honour.
 void RefuseRewardKeys(const Config& config) {
   for (const KeyDifference& set : DifferingKeys(DefaultConfig(), config)) {
     if (!set.key.starts_with("rl.")) continue;
     if (std::ranges::find(kSamplingKeys, set.key) != std::end(kSamplingKeys)) continue;
-    throw InputError(set.key, " has no part in this run: stage gkd learns from a teacher, not from rewards; leave it out");
+    throw InputError(set.key,
+                     " has no part in this run: stage gkd learns from a teacher, not from rewards; leave it out");
   }
 }
 
@@ -29,7 +30,9 @@ bool DistillationSamples(const Config& config) {
   return config.distillation().lambda() > 0 || config.distillation().seq_kd();
 }
 
-bool HasTeacherLayout(const Config& config) { return config.stage() == STAGE_GKD && IsLayout(config.distillation().layout()); }
+bool HasTeacherLayout(const Config& config) {
+  return config.stage() == STAGE_GKD && IsLayout(config.distillation().layout());
+}
 
 Config UnderTeacherLayout(const Config& config) {
   Config other = UnderLayout(config, config.distillation().layout());
@@ -51,11 +54,13 @@ void CheckDistillation(const Config& config) {
     throw InputError("distillation.temperature = ", distillation.temperature(), "; wanted above 0");
   }
   if (distillation.lambda() == 1 && distillation.seq_kd()) {
-    throw InputError("distillation.seq_kd has no part in this run: with distillation.lambda = 1 the student writes every ",
-                     "answer; leave it out");
+    throw InputError(
+        "distillation.seq_kd has no part in this run: with distillation.lambda = 1 the student writes every ",
+        "answer; leave it out");
   }
   if (config.rl().temperature() <= 0) {
-    throw InputError("rl.temperature = ", config.rl().temperature(), "; wanted above 0: answers are drawn, not the likeliest");
+    throw InputError("rl.temperature = ", config.rl().temperature(),
+                     "; wanted above 0: answers are drawn, not the likeliest");
   }
   if (config.reference() != "base") {
     throw InputError("reference: ", config.reference(), ": stage gkd compares with distillation.teacher; leave it out");
@@ -67,7 +72,8 @@ void CheckDistillation(const Config& config) {
     throw InputError("distillation.layout has no part in this run: it is the layout of parallel; leave it out");
   }
   if (DistillationSamples(config) && config.parallel().context() > 1) {
-    throw InputError("parallel.context = ", config.parallel().context(), ": no answers are sampled under context parallelism; ",
+    throw InputError("parallel.context = ", config.parallel().context(),
+                     ": no answers are sampled under context parallelism; ",
                      "write 1, or distillation.lambda: 0 without seq_kd");
   }
   RefuseRewardKeys(config);

@@ -23,7 +23,8 @@ Config UnderLayout(const Config& config, const LayoutConfig& layout) {
 
 bool SameLayout(const ParallelConfig& parallel, const ParallelConfig& other) {
   return parallel.tensor() == other.tensor() && parallel.pipeline() == other.pipeline() &&
-         parallel.expert() == other.expert() && parallel.expert_tensor() == other.expert_tensor() && parallel.context() == 1;
+         parallel.expert() == other.expert() && parallel.expert_tensor() == other.expert_tensor() &&
+         parallel.context() == 1;
 }
 
 }  // namespace trireme

@@ -34,15 +34,17 @@ void CheckPolicyLoss(const Config& config) {
     throw InputError("rl.delta = ", rl.delta(), ": rl.loss: ", rl.loss(), " does not clip by it; leave it out");
   }
   if (rl.entropy_coef() > 0 && rl.top_entropy_quantile() < 1) {
-    throw InputError("rl.entropy_coef = ", rl.entropy_coef(), ": the bonus is over all tokens, and rl.top_entropy_quantile = ",
-                     rl.top_entropy_quantile(), " leaves some out; leave one of them out");
+    throw InputError("rl.entropy_coef = ", rl.entropy_coef(),
+                     ": the bonus is over all tokens, and rl.top_entropy_quantile = ", rl.top_entropy_quantile(),
+                     " leaves some out; leave one of them out");
   }
   if (rl.temperature() <= 0) {
-    throw InputError("rl.temperature = ", rl.temperature(), "; wanted above 0: completions are drawn, not the likeliest");
+    throw InputError("rl.temperature = ", rl.temperature(),
+                     "; wanted above 0: completions are drawn, not the likeliest");
   }
   if (rl.sampler_clip_min() > rl.sampler_clip_max()) {
-    throw InputError("rl.sampler_clip_min = ", rl.sampler_clip_min(), " is above rl.sampler_clip_max = ",
-                     rl.sampler_clip_max());
+    throw InputError("rl.sampler_clip_min = ", rl.sampler_clip_min(),
+                     " is above rl.sampler_clip_max = ", rl.sampler_clip_max());
   }
 }
 
@@ -55,13 +57,17 @@ void RefuseUnusedPolicyKeys(const Config& config) {
   };
   const std::string stage = Concat("stage ", NameOf(config.stage()));
   if (config.stage() != STAGE_GRPO) {
-    if (rl.scale_rewards() != defaults.scale_rewards()) refuse("scale_rewards", stage + " has its own rule for advantages");
+    if (rl.scale_rewards() != defaults.scale_rewards())
+      refuse("scale_rewards", stage + " has its own rule for advantages");
     if (!rl.bias_correction_kl()) refuse("bias_correction_kl", stage + " subtracts the KL from the reward");
   }
-  if (config.stage() == STAGE_RLOO && rl.level() != defaults.level()) refuse("level", stage + " takes whole completions' ratios");
+  if (config.stage() == STAGE_RLOO && rl.level() != defaults.level())
+    refuse("level", stage + " takes whole completions' ratios");
   const bool sapo = rl.loss() == "sapo";
-  if (!sapo && rl.sapo_temperature_pos() != defaults.sapo_temperature_pos()) refuse("sapo_temperature_pos", "it is for rl.loss: sapo");
-  if (!sapo && rl.sapo_temperature_neg() != defaults.sapo_temperature_neg()) refuse("sapo_temperature_neg", "it is for rl.loss: sapo");
+  if (!sapo && rl.sapo_temperature_pos() != defaults.sapo_temperature_pos())
+    refuse("sapo_temperature_pos", "it is for rl.loss: sapo");
+  if (!sapo && rl.sapo_temperature_neg() != defaults.sapo_temperature_neg())
+    refuse("sapo_temperature_neg", "it is for rl.loss: sapo");
   if (rl.sampler_correction() != CORRECTION_NONE) return;
   if (rl.sampler_clip_max() != defaults.sampler_clip_max()) refuse("sampler_clip_max", "rl.sampler_correction is none");
   if (rl.sampler_clip_min() != defaults.sampler_clip_min()) refuse("sampler_clip_min", "rl.sampler_correction is none");
@@ -71,11 +77,13 @@ void RefuseUnusedPolicyKeys(const Config& config) {
 void CheckPolicySizes(const Config& config) {
   const RlConfig& rl = config.rl();
   if (rl.group() < 2 && config.stage() != STAGE_PPO) {
-    throw InputError("rl.group = ", rl.group(), ": a completion is compared with the others of its prompt; write 2 or more");
+    throw InputError("rl.group = ", rl.group(),
+                     ": a completion is compared with the others of its prompt; write 2 or more");
   }
   if (config.run().global_batch() % rl.group() != 0) {
-    throw InputError("run.global_batch = ", config.run().global_batch(), " completions per step is not a multiple of rl.group = ",
-                     rl.group(), "; write ", std::max(config.run().global_batch() / rl.group(), 1) * rl.group());
+    throw InputError("run.global_batch = ", config.run().global_batch(),
+                     " completions per step is not a multiple of rl.group = ", rl.group(), "; write ",
+                     std::max(config.run().global_batch() / rl.group(), 1) * rl.group());
   }
   const int64_t steps = StepsPerSampling(rl);
   const auto want = [&](const char* key, int64_t value) {
@@ -97,7 +105,8 @@ void CheckGivenCompletions(const Config& config) {
     throw InputError("rl.environment: the completions of rl.rollouts are given; leave one of them out");
   }
   if (config.rl().environment().empty() && config.rl().max_turns() != RlConfig().max_turns()) {
-    throw InputError("rl.max_turns = ", config.rl().max_turns(), " has no part in this run: rl.environment is empty; leave it out");
+    throw InputError("rl.max_turns = ", config.rl().max_turns(),
+                     " has no part in this run: rl.environment is empty; leave it out");
   }
   if (config.rl().max_resample_times() > 0 && !config.rl().rollouts().empty()) {
     throw InputError("rl.max_resample_times = ", config.rl().max_resample_times(),

@@ -1,5 +1,5 @@
-// What the keys of rl must be, checked before anything is read, and what follows from them. The losses themselves are in
-// parallel/objectives/policy_losses.h. No torch.
+// What the keys of rl must be, checked before anything is read, and what follows from them. The losses themselves are
+// in parallel/objectives/policy_losses.h. No torch.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ int64_t PromptsPerSampling(const Config& config);
 // Whether log-probabilities before the first update with the completions are computed; otherwise the ratio is 1.
 bool NeedsOldLogProbs(const Config& config);
 
-// The directory in model:DIR; nothing for other rewards. A reward model is asked by all ranks (train/rollouts/reward_model.h).
+// The directory in model:DIR; nothing for other rewards. A reward model is asked by all ranks
+// (train/rollouts/reward_model.h).
 std::optional<std::string> RewardModelIn(const std::string& name);
 
 // Refuses what does not fit together. Nothing for other stages.

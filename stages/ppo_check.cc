@@ -12,9 +12,15 @@ namespace {
 
 constexpr char kRewardModelPrefix[] = "model:";
 constexpr char kOfPolicy[] = "policy";  // as a value model
-constexpr const char* kPpoKeys[] = {"rl.value_model",          "rl.gamma",         "rl.lam",
-                                    "rl.vf_coef",              "rl.cliprange_value", "rl.whiten_rewards",
-                                    "rl.missing_eos_penalty",  "rl.kl_estimator",  "rl.kl_target",
+constexpr const char* kPpoKeys[] = {"rl.value_model",
+                                    "rl.gamma",
+                                    "rl.lam",
+                                    "rl.vf_coef",
+                                    "rl.cliprange_value",
+                                    "rl.whiten_rewards",
+                                    "rl.missing_eos_penalty",
+                                    "rl.kl_estimator",
+                                    "rl.kl_target",
                                     "rl.kl_horizon"};
 
 void RefuseIfSet(const Config& config, const std::string& key, const std::string& why) {
@@ -42,8 +48,9 @@ std::string ValueModelOf(const Config& config) {
   for (const std::string& reward : config.rl().rewards()) {
     if (reward.starts_with(kRewardModelPrefix)) return reward.substr(std::size(kRewardModelPrefix) - 1);
   }
-  throw InputError("rl.value_model is empty, and rl.rewards has no model:DIR to start from; name the directory of a reward ",
-                   "model, such as one of stage rm, or write ", kOfPolicy, " for a value head on the policy's own layers");
+  throw InputError(
+      "rl.value_model is empty, and rl.rewards has no model:DIR to start from; name the directory of a reward ",
+      "model, such as one of stage rm, or write ", kOfPolicy, " for a value head on the policy's own layers");
 }
 
 void CheckPpo(const Config& config) {
@@ -61,8 +68,9 @@ void CheckPpo(const Config& config) {
   }
   if (rl.kl_target() == 0) RefuseIfSet(config, "rl.kl_horizon", "rl.kl_target is 0");
   if (config.optimizer().update() == UPDATE_IN_BACKWARD && !PolicyHasValues(config)) {
-    throw InputError("optimizer.update: in_backward: stage ppo updates policy and value model together, or neither; leave it ",
-                     "out, or write rl.value_model: ", kOfPolicy);
+    throw InputError(
+        "optimizer.update: in_backward: stage ppo updates policy and value model together, or neither; leave it ",
+        "out, or write rl.value_model: ", kOfPolicy);
   }
 }
 

@@ -27,7 +27,8 @@ void CheckLosses(const Config& config) {
   const std::vector<std::string> names = LossNames(config.stage());
   for (const std::string& loss : preference.loss()) {
     if (std::ranges::find(names, loss) != names.end()) continue;
-    if (names.empty()) throw InputError("preference.loss: stage ", NameOf(config.stage()), " has one loss; leave it out");
+    if (names.empty())
+      throw InputError("preference.loss: stage ", NameOf(config.stage()), " has one loss; leave it out");
     throw InputError("preference.loss has '", loss, "'; wanted for stage ", NameOf(config.stage()), ": ", Join(names));
   }
   if (!preference.weights().empty() && preference.weights_size() != preference.loss_size()) {
@@ -52,8 +53,7 @@ void CheckLossOptions(const Config& config) {
     if (loss == "robust" && smoothing >= 0.5) {
       throw InputError("preference.label_smoothing = ", smoothing, ": robust divides by 1 - 2 x it; wanted below 0.5");
     }
-    const auto found =
-        std::ranges::find_if(DpoLosses(), [&](const PairLoss& known) { return loss == known.name; });
+    const auto found = std::ranges::find_if(DpoLosses(), [&](const PairLoss& known) { return loss == known.name; });
     if (preference.divergence() != DIVERGENCE_REVERSE_KL && found != DpoLosses().end() && !found->diverges) {
       throw InputError("preference.divergence: ", loss, " is defined for reverse_kl alone");
     }

@@ -9,7 +9,8 @@ void CheckReferenceSync(const Config& config) {
   const ReferenceSyncConfig& sync = config.reference_sync();
   if (sync.steps() == 0) {
     if (sync.alpha() == ReferenceSyncConfig().alpha()) return;
-    throw InputError("reference_sync.alpha = ", sync.alpha(), " has no part in this run: reference_sync.steps is 0; leave it out");
+    throw InputError("reference_sync.alpha = ", sync.alpha(),
+                     " has no part in this run: reference_sync.steps is 0; leave it out");
   }
   const auto refuse = [&](const std::string& why) {
     throw InputError("reference_sync.steps = ", sync.steps(), ": ", why);
@@ -20,11 +21,14 @@ void CheckReferenceSync(const Config& config) {
     refuse("without tuning.kind: full no second model holds all the weights that would be mixed; leave it out");
   }
   if (config.preference().precompute_ref_log_probs()) {
-    refuse("preference.precompute_ref_log_probs computes log-probabilities of a reference that stays; leave one of them out");
+    refuse(
+        "preference.precompute_ref_log_probs computes log-probabilities of a reference that stays; leave one of them "
+        "out");
   }
   if (config.memory().offload_reference()) {
-    refuse("memory.offload_reference keeps weights in host memory that never change; leave one of them out, or use "
-           "memory.shard_reference");
+    refuse(
+        "memory.offload_reference keeps weights in host memory that never change; leave one of them out, or use "
+        "memory.shard_reference");
   }
 }
 

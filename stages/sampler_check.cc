@@ -19,18 +19,21 @@ void CheckEndpoint(const Config& config) {
   }
   const bool told = !sampler.reload().empty() || config.tuning().kind() == TUNING_LORA;
   if (!sampler.weights().empty() && !told) {
-    throw InputError("rl.sampler.reload is empty: the server of rl.sampler.endpoint would not learn of new weights; set ",
-                     "http://HOST:PORT/PATH or program:COMMAND");
+    throw InputError(
+        "rl.sampler.reload is empty: the server of rl.sampler.endpoint would not learn of new weights; set ",
+        "http://HOST:PORT/PATH or program:COMMAND");
   }
   if (rl.sampler_correction() == CORRECTION_NONE) return;
   if (sampler.log_probs() == SAMPLER_LOG_PROBS_RAW && rl.temperature() != 1) {
-    throw InputError("rl.sampler_correction needs log-probabilities at rl.temperature = ", rl.temperature(),
-                     ", and rl.sampler.log_probs: raw are at 1; let the server give processed ones (vLLM: --logprobs-mode ",
-                     "processed_logprobs), or sample at temperature 1");
+    throw InputError(
+        "rl.sampler_correction needs log-probabilities at rl.temperature = ", rl.temperature(),
+        ", and rl.sampler.log_probs: raw are at 1; let the server give processed ones (vLLM: --logprobs-mode ",
+        "processed_logprobs), or sample at temperature 1");
   }
   if (sampler.log_probs() == SAMPLER_LOG_PROBS_PROCESSED && (rl.top_p() < 1 || rl.top_k() > 0)) {
-    throw InputError("rl.sampler_correction: with rl.top_p or rl.top_k, rl.sampler.log_probs: processed are of the kept tokens ",
-                     "alone, and the trainer's of all; leave one of them out");
+    throw InputError(
+        "rl.sampler_correction: with rl.top_p or rl.top_k, rl.sampler.log_probs: processed are of the kept tokens ",
+        "alone, and the trainer's of all; leave one of them out");
   }
 }
 
@@ -58,7 +61,9 @@ void RefuseEndpointKeys(const Config& config) {
 }
 
 void CheckSamplingLayout(const Config& config) {
-  const auto refuse = [](const char* why) { throw InputError("rl.sampling has no part in this run: ", why, "; leave it out"); };
+  const auto refuse = [](const char* why) {
+    throw InputError("rl.sampling has no part in this run: ", why, "; leave it out");
+  };
   if (!HasSamplingLayout(config)) return;
   if (!config.rl().rollouts().empty()) refuse("rl.rollouts has the completions");
   if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
@@ -72,7 +77,8 @@ void CheckLentMemory(const Config& config) {
   const auto refuse = [](const char* why) {
     throw InputError("rl.offload_optimizer has no part in this run: ", why, "; leave it out");
   };
-  if (config.memory().offload_optimizer()) refuse("memory.offload_optimizer keeps masters and moments in host memory anyway");
+  if (config.memory().offload_optimizer())
+    refuse("memory.offload_optimizer keeps masters and moments in host memory anyway");
   if (!config.rl().rollouts().empty()) refuse("rl.rollouts has the completions");
   if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
   if (config.stage() == STAGE_GKD && !DistillationSamples(config)) refuse("the data has all answers");

@@ -48,9 +48,8 @@ ChatTemplate::ChatTemplate(const std::string& source, const Json& special_tokens
       values_(std::move(values)),
       marks_generation_(source.find(" endgeneration ") != std::string::npos) {
   const std::string variables = special_tokens.dump();
-  ThrowLibraryError(
-      trireme_template_open(source.data(), source.size(), variables.data(), variables.size(), &handle_),
-      name + ": is not a chat template: ");
+  ThrowLibraryError(trireme_template_open(source.data(), source.size(), variables.data(), variables.size(), &handle_),
+                    name + ": is not a chat template: ");
   LearnTurn();
 }
 
@@ -116,8 +115,7 @@ void ChatTemplate::LearnTurn() {
   }
 }
 
-std::vector<AssistantTurn> ChatTemplate::MarkedTurns(const Json& messages,
-                                                     const RenderOptions& options) const {
+std::vector<AssistantTurn> ChatTemplate::MarkedTurns(const Json& messages, const RenderOptions& options) const {
   // Noncharacters: they do not occur in real text.
   const std::string begin = "\xEF\xB7\x90", end = "\xEF\xB7\x91";
   RenderOptions marked = options;
@@ -175,12 +173,11 @@ std::string LostText(const Json& messages, const std::vector<size_t>& lost) {
   if (lost.empty()) return {};
   const Json& message = messages[lost.front()];
   const std::string role = message.value("role", "");
-  return Concat(
-      "message ", lost.front() + 1, " of ", messages.size(), ", of the role ", role,
-      ", is not in the text that the chat template renders: ",
-      message.value("content", Json()).dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
-      role == "developer" ? "; use the role system, or a template that supports developer"
-                          : "; set data.template to a template that renders it, or remove the message");
+  return Concat("message ", lost.front() + 1, " of ", messages.size(), ", of the role ", role,
+                ", is not in the text that the chat template renders: ",
+                message.value("content", Json()).dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60),
+                role == "developer" ? "; use the role system, or a template that supports developer"
+                                    : "; set data.template to a template that renders it, or remove the message");
 }
 
 }  // namespace trireme

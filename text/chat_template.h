@@ -43,8 +43,8 @@ class ChatTemplate {
   // values: of its variables, where a rendering has none of its own.
   ChatTemplate(const std::string& source, const Json& special_tokens, const std::string& name,
                Json values = Json::object());
-  // The text of a directory's template: chat_template.jinja, or that of chat_template.json or tokenizer_config.json. A directory
-  // without one is an input error.
+  // The text of a directory's template: chat_template.jinja, or that of chat_template.json or tokenizer_config.json. A
+  // directory without one is an input error.
   static std::string SourceOf(const std::string& directory);
   // The template of a tokenizer's directory.
   static ChatTemplate Of(const Tokenizer& tokenizer);

@@ -21,9 +21,8 @@ enum class LossOn {
 struct ChatTokens {
   std::string text;
   std::vector<int32_t> ids;
-  std::vector<int32_t>
-      message_of;  // the assistant message whose turn a token belongs to, by index; -1: none
-  std::vector<size_t> lost = {};  // messages whose content is not in the text
+  std::vector<int32_t> message_of;  // the assistant message whose turn a token belongs to, by index; -1: none
+  std::vector<size_t> lost = {};    // messages whose content is not in the text
 
   // What each token counts in the loss: 0 is not trained, 1 the usual. An assistant message's "loss", true, false or a
   // weight, overrides `loss_on`; its "loss_scale", a weight, multiplies it. Other values of them are input errors.

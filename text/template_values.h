@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// An object. A value that is JSON (true, 3, ["a"]) is read as such, others are strings. `key`: of the option, for errors.
+// An object. A value that is JSON (true, 3, ["a"]) is read as such, others are strings. `key`: of the option, for
+// errors.
 Json ParseTemplateValues(const std::string& key, const std::vector<std::string>& entries);
 
 }  // namespace trireme

@@ -65,8 +65,9 @@ BytesOfWord DecoderOf(const nlohmann::json& tokenizer) {
   for (const char* kind : {"\"ByteFallback\"", "\"Metaspace\""}) {
     if (decoder.find(kind) != std::string::npos) return FromMarks;
   }
-  throw InputError("the bytes of the tokenizer's tokens are not known: its decoder is neither ByteLevel, ByteFallback nor "
-                   "Metaspace");
+  throw InputError(
+      "the bytes of the tokenizer's tokens are not known: its decoder is neither ByteLevel, ByteFallback nor "
+      "Metaspace");
 }
 
 }  // namespace

@@ -26,14 +26,16 @@ void TakeSpecialTokens(const std::filesystem::path& path, Json& tokens) {
   }
 }
 
-// Tokenizers of older models have files of their own kinds, which transformers converts. Only tokenizer.json is written: saving all
-// its files would follow the links of a hub's cache and change what they lead to.
+// Tokenizers of older models have files of their own kinds, which transformers converts. Only tokenizer.json is
+// written: saving all its files would follow the links of a hub's cache and change what they lead to.
 [[noreturn]] void RefuseWithoutJson(const std::filesystem::path& folder) {
   for (const char* file : {"tokenizer.model", "vocab.json"}) {
     if (!PathExists(folder / file)) continue;
-    throw InputError(folder.string(), ": has ", file, " and no tokenizer.json; convert it once, with transformers, sentencepiece and ",
-                     "protobuf installed: python3 -c 'import sys, transformers as t; t.AutoTokenizer.from_pretrained(sys.argv[1])",
-                     ".backend_tokenizer.save(sys.argv[1] + \"/tokenizer.json\")' ", ShellWord(folder.string()));
+    throw InputError(
+        folder.string(), ": has ", file,
+        " and no tokenizer.json; convert it once, with transformers, sentencepiece and ",
+        "protobuf installed: python3 -c 'import sys, transformers as t; t.AutoTokenizer.from_pretrained(sys.argv[1])",
+        ".backend_tokenizer.save(sys.argv[1] + \"/tokenizer.json\")' ", ShellWord(folder.string()));
   }
   throw InputError(folder.string(), ": has no tokenizer.json; wanted the directory of a model with its tokenizer");
 }
@@ -45,8 +47,7 @@ Tokenizer::Tokenizer(const std::string& directory) : directory_(directory) {
   const std::string path = (folder / "tokenizer.json").string();
   if (!PathExists(path)) RefuseWithoutJson(folder);
   const std::string json = ReadTextFile(path);
-  ThrowLibraryError(trireme_tokenizer_open(json.data(), json.size(), &handle_),
-                    path + " is not a tokenizer: ");
+  ThrowLibraryError(trireme_tokenizer_open(json.data(), json.size(), &handle_), path + " is not a tokenizer: ");
   TakeSpecialTokens(folder / "tokenizer_config.json", special_tokens_);
   TakeSpecialTokens(folder / "special_tokens_map.json", special_tokens_);
 }
@@ -69,15 +70,13 @@ Encoded Tokenizer::Encode(std::string_view text, const EncodeOptions& options) c
   encoded.ids.assign(raw.ids, raw.ids + raw.count);
   if (options.spans) {
     encoded.spans.reserve(raw.count);
-    for (size_t i = 0; i < raw.count; ++i)
-      encoded.spans.push_back({raw.offsets[2 * i], raw.offsets[2 * i + 1]});
+    for (size_t i = 0; i < raw.count; ++i) encoded.spans.push_back({raw.offsets[2 * i], raw.offsets[2 * i + 1]});
   }
   trireme_encoding_free(&raw);
   return encoded;
 }
 
-std::vector<Encoded> Tokenizer::EncodeAll(std::span<const std::string> texts,
-                                          const EncodeOptions& options) const {
+std::vector<Encoded> Tokenizer::EncodeAll(std::span<const std::string> texts, const EncodeOptions& options) const {
   std::vector<Encoded> all(texts.size());
   OnAllCores(texts.size(), [&](size_t i) { all[i] = Encode(texts[i], options); });
   return all;
@@ -85,9 +84,9 @@ std::vector<Encoded> Tokenizer::EncodeAll(std::span<const std::string> texts,
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
   TriremeText raw{};
-  ThrowLibraryError(trireme_tokenizer_decode(handle_, reinterpret_cast<const uint32_t*>(ids.data()),
-                                             ids.size(), skip_special, &raw),
-                    "tokens cannot be decoded: ");
+  ThrowLibraryError(
+      trireme_tokenizer_decode(handle_, reinterpret_cast<const uint32_t*>(ids.data()), ids.size(), skip_special, &raw),
+      "tokens cannot be decoded: ");
   return TakeText(raw);
 }
 

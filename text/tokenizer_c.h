@@ -37,10 +37,10 @@ char* trireme_tokenizer_open(const char* json, size_t size, TriremeTokenizer** o
 char* trireme_tokenizer_train(const char* texts, size_t size, size_t vocabulary, const char* special,
                               size_t special_size, TriremeText* out);
 void trireme_tokenizer_close(TriremeTokenizer* tokenizer);
-char* trireme_tokenizer_encode(const TriremeTokenizer* tokenizer, const char* text, size_t size,
-                               bool add_special, bool with_offsets, TriremeEncoding* out);
-char* trireme_tokenizer_decode(const TriremeTokenizer* tokenizer, const uint32_t* ids, size_t count,
-                               bool skip_special, TriremeText* out);
+char* trireme_tokenizer_encode(const TriremeTokenizer* tokenizer, const char* text, size_t size, bool add_special,
+                               bool with_offsets, TriremeEncoding* out);
+char* trireme_tokenizer_decode(const TriremeTokenizer* tokenizer, const uint32_t* ids, size_t count, bool skip_special,
+                               TriremeText* out);
 /* -1 if the vocabulary lacks the token. */
 int64_t trireme_tokenizer_id(const TriremeTokenizer* tokenizer, const char* token, size_t size);
 /* One more than the highest id. */
@@ -50,8 +50,7 @@ int64_t trireme_tokenizer_vocabulary(const TriremeTokenizer* tokenizer);
 char* trireme_template_open(const char* source, size_t size, const char* variables, size_t variables_size,
                             TriremeTemplate** out);
 void trireme_template_close(TriremeTemplate* chat_template);
-char* trireme_template_render(const TriremeTemplate* chat_template, const char* context, size_t size,
-                              TriremeText* out);
+char* trireme_template_render(const TriremeTemplate* chat_template, const char* context, size_t size, TriremeText* out);
 
 #ifdef __cplusplus
 }

@@ -22,8 +22,7 @@ constexpr char kChatTemplate[] =
 
 void Write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
-  if (!(file << text << std::flush))
-    throw RuntimeError(path.string(), " cannot be written; is the disk full?");
+  if (!(file << text << std::flush)) throw RuntimeError(path.string(), " cannot be written; is the disk full?");
 }
 
 void RefuseToOverwrite(const std::filesystem::path& directory) {
@@ -37,12 +36,11 @@ void RefuseToOverwrite(const std::filesystem::path& directory) {
 
 }  // namespace
 
-void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary,
-                    const std::filesystem::path& directory) {
+void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary, const std::filesystem::path& directory) {
   const int64_t least = kBytes + static_cast<int64_t>(kSpecial.size());
   if (vocabulary < least) {
-    throw InputError("a vocabulary of ", vocabulary, " has no room for ", kBytes, " bytes and ",
-                     kSpecial.size(), " special tokens; wanted at least ", least);
+    throw InputError("a vocabulary of ", vocabulary, " has no room for ", kBytes, " bytes and ", kSpecial.size(),
+                     " special tokens; wanted at least ", least);
   }
   RefuseToOverwrite(directory);
   std::string all;
@@ -52,8 +50,8 @@ void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary,
   }
   const std::string special = kSpecial.dump();
   TriremeText raw{};
-  ThrowLibraryError(trireme_tokenizer_train(all.data(), all.size(), static_cast<size_t>(vocabulary),
-                                            special.data(), special.size(), &raw),
+  ThrowLibraryError(trireme_tokenizer_train(all.data(), all.size(), static_cast<size_t>(vocabulary), special.data(),
+                                            special.size(), &raw),
                     "no tokenizer could be trained: the text ");
   std::filesystem::create_directories(directory);
   Write(directory / "tokenizer.json", TakeText(raw));

@@ -11,7 +11,6 @@ namespace trireme {
 
 // Byte-level BPE of at most `vocabulary` tokens, special ones included; chats in ChatML. Existing files
 // are an input error.
-void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary,
-                    const std::filesystem::path& directory);
+void TrainTokenizer(const std::vector<std::string>& texts, int64_t vocabulary, const std::filesystem::path& directory);
 
 }  // namespace trireme

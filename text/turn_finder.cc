@@ -12,11 +12,10 @@ namespace {
 
 // Bytes of trailing white space in a text, as Python's str.strip defines it.
 size_t TrailingSpace(std::string_view text) {
-  static constexpr std::string_view kWide[] = {"\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80",
-                                               "\xE2\x80\x81", "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84",
-                                               "\xE2\x80\x85", "\xE2\x80\x86", "\xE2\x80\x87", "\xE2\x80\x88",
-                                               "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xA8", "\xE2\x80\xA9",
-                                               "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+  static constexpr std::string_view kWide[] = {
+      "\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81", "\xE2\x80\x82", "\xE2\x80\x83",
+      "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86", "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A",
+      "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
   const size_t size = text.size();
   while (!text.empty()) {
     const auto last = static_cast<unsigned char>(text.back());
@@ -24,8 +23,7 @@ size_t TrailingSpace(std::string_view text) {
       text.remove_suffix(1);
       continue;
     }
-    const auto wide =
-        std::ranges::find_if(kWide, [&](std::string_view space) { return text.ends_with(space); });
+    const auto wide = std::ranges::find_if(kWide, [&](std::string_view space) { return text.ends_with(space); });
     if (wide == std::end(kWide)) break;
     text.remove_suffix(wide->size());
   }
@@ -105,8 +103,7 @@ class Aligner {
     std::string_view slack;
     while (true) {
       const size_t next = marked_.find(sign_, at);
-      const std::string_view piece =
-          std::string_view(marked_).substr(at, next == std::string::npos ? next : next - at);
+      const std::string_view piece = std::string_view(marked_).substr(at, next == std::string::npos ? next : next - at);
       if (!Step(piece, slack, place)) return std::nullopt;
       if (next == std::string::npos) break;
       const size_t stop = marked_.find(sign_, next + sign_.size());
@@ -126,8 +123,8 @@ class Aligner {
     for (size_t i = 0; i < dropped_.size(); ++i) {
       const std::string said = SaidText(search_.messages[i]);
       if (said.empty() && !HasCalls(search_.messages[i])) continue;
-      const bool there = dropped_[i] ? marked_.find(MarkOf(i)) != std::string::npos
-                                     : search_.text.find(said) != std::string::npos;
+      const bool there =
+          dropped_[i] ? marked_.find(MarkOf(i)) != std::string::npos : search_.text.find(said) != std::string::npos;
       if (!there) lost.push_back(i);
     }
     return lost;
@@ -173,8 +170,7 @@ size_t TurnBegin(const TurnSearch& search, size_t after, const Mark& mark) {
 
 size_t TurnEnd(const TurnSearch& search, const Mark& mark, size_t before) {
   if (search.ending.empty()) return mark.place;
-  for (std::string_view ending = search.ending; !ending.empty();
-       ending.remove_suffix(TrailingSpace(ending))) {
+  for (std::string_view ending = search.ending; !ending.empty(); ending.remove_suffix(TrailingSpace(ending))) {
     const size_t found = search.text.find(ending, mark.place);
     if (found != std::string::npos && found + ending.size() <= before) return found + ending.size();
     if (TrailingSpace(ending) == 0) break;
@@ -192,8 +188,7 @@ std::vector<AssistantTurn> TurnsByPrefix(const TurnSearch& search) {
   std::vector<AssistantTurn> turns;
   Json first = Json::array();
   for (size_t i = 0; i < search.messages.size(); ++i) {
-    const std::string before =
-        search.messages[i].value("role", "") == "assistant" ? search.render(first, true) : "";
+    const std::string before = search.messages[i].value("role", "") == "assistant" ? search.render(first, true) : "";
     first.push_back(search.messages[i]);
     if (search.messages[i].value("role", "") != "assistant") continue;
     const std::string with = search.render(first, false);
@@ -224,8 +219,6 @@ FoundTurns FindTurns(const TurnSearch& search) {
   return {std::move(turns), std::move(lost)};
 }
 
-std::vector<size_t> FindLost(const TurnSearch& search) {
-  return Aligner(search, UnusedCharacter(search.text)).Lost();
-}
+std::vector<size_t> FindLost(const TurnSearch& search) { return Aligner(search, UnusedCharacter(search.text)).Lost(); }
 
 }  // namespace trireme

@@ -30,8 +30,7 @@ std::string ReadableFrame(const std::string& frame) {
 std::string Trace() {
   std::array<void*, 64> frames;
   const int depth = backtrace(frames.data(), frames.size());
-  const std::unique_ptr<char*, decltype(&std::free)> names(backtrace_symbols(frames.data(), depth),
-                                                           &std::free);
+  const std::unique_ptr<char*, decltype(&std::free)> names(backtrace_symbols(frames.data(), depth), &std::free);
   if (!names) return "";
   std::string trace;
   for (int i = 0; i < depth; ++i) trace += Concat("    ", ReadableFrame(names.get()[i]), "\n");

@@ -49,7 +49,7 @@ int OpenInput(const std::filesystem::path& path) {
   // Non-blocking: a FIFO without a writer must not delay its own rejection.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) Refuse(path, errno);
-  struct stat status {};
+  struct stat status{};
   const int number = fstat(fd, &status) == 0 ? 0 : errno;
   if (number == 0 && S_ISREG(status.st_mode)) return fd;
   close(fd);
@@ -70,13 +70,9 @@ std::string ReadTextFile(const std::string& path) {
   }
 }
 
-bool PathExists(const std::filesystem::path& path) {
-  return TypeOf(path) != std::filesystem::file_type::not_found;
-}
+bool PathExists(const std::filesystem::path& path) { return TypeOf(path) != std::filesystem::file_type::not_found; }
 
-bool IsDirectory(const std::filesystem::path& path) {
-  return TypeOf(path) == std::filesystem::file_type::directory;
-}
+bool IsDirectory(const std::filesystem::path& path) { return TypeOf(path) == std::filesystem::file_type::directory; }
 
 std::string Printable(const std::string& text) {
   constexpr char kDigits[] = "0123456789abcdef";

@@ -18,7 +18,8 @@ inline constexpr int kDeepestJson = 100;
 Json ParseJson(const std::string& text, const std::string& name);
 // For objects with very many keys: lookup by search, key order is lost.
 nlohmann::json ParseSortedJson(const std::string& text, const std::string& name);
-// Discarded (is_discarded()) if not JSON, nested too deeply, or with a number or an object (10,000 keys) that is too large.
+// Discarded (is_discarded()) if not JSON, nested too deeply, or with a number or an object (10,000 keys) that is too
+// large.
 Json TryParseJson(std::string_view text);
 // Whether brackets and braces open more than kDeepestJson levels.
 bool IsNestedTooDeeply(std::string_view text);

@@ -13,9 +13,8 @@
 
 #include "core/base/error.h"
 
-DEFINE_string(
-    log_level, "auto",
-    "least severe line to log: info, warning or error; auto is info on rank 0 and warning on others");
+DEFINE_string(log_level, "auto",
+              "least severe line to log: info, warning or error; auto is info on rank 0 and warning on others");
 DEFINE_validator(log_level, [](const char*, const std::string& level) {
   return level == "auto" || level == "info" || level == "warning" || level == "error";
 });
@@ -71,14 +70,12 @@ std::string LogRankPrefix() { return log_rank == kNoRank ? "" : Concat("[rank ",
 
 bool LogEnabled(LogSeverity severity) { return severity >= LeastSeverity(); }
 
-LogLine::LogLine(LogSeverity severity, const char* file, int line)
-    : severity_(severity), file_(file), line_(line) {}
+LogLine::LogLine(LogSeverity severity, const char* file, int line) : severity_(severity), file_(file), line_(line) {}
 
 LogLine::~LogLine() {
   StartGlogOnce();
   google::LogMessage(file_, line_, static_cast<int>(severity_)).stream()
-      << SeverityAndTime(severity_) << LogRankPrefix() << Basename(file_) << ":" << line_ << ": "
-      << text_.str();
+      << SeverityAndTime(severity_) << LogRankPrefix() << Basename(file_) << ":" << line_ << ": " << text_.str();
 }
 
 }  // namespace trireme

@@ -46,5 +46,4 @@ struct LogVoid {
 #define TRIREME_LOG(severity)                              \
   !::trireme::LogEnabled(::trireme::LogSeverity::severity) \
       ? (void)0                                            \
-      : ::trireme::LogVoid() &                             \
-            ::trireme::LogLine(::trireme::LogSeverity::severity, __FILE__, __LINE__).stream()
+      : ::trireme::LogVoid() & ::trireme::LogLine(::trireme::LogSeverity::severity, __FILE__, __LINE__).stream()

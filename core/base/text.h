@@ -33,9 +33,7 @@ inline std::string Join(const std::vector<std::string>& words, std::string_view 
 }
 
 // Nothing but spaces, tabs and line ends.
-inline bool IsBlank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
+inline bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 // "1 rank", "2 ranks": for nouns that take an s.
 inline std::string Counted(int64_t count, const std::string& noun) {

@@ -40,8 +40,7 @@ double Arguments::number(const std::string& name, double fallback, double least)
   const std::string text = value(name);
   double number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size() || !std::isfinite(number) ||
-      number < least) {
+  if (failure != std::errc() || end != text.data() + text.size() || !std::isfinite(number) || number < least) {
     throw InputError("--", name, " ", text, ": wanted a number of at least ", least);
   }
   return number;

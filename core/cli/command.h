@@ -33,7 +33,7 @@ struct Command {
   std::string summary{};  // its first sentence appears in the list of commands
   std::vector<Option> options{};
   std::vector<Positional> positionals{};
-  bool takes_config = false;  // adds the repeatable --set, and the keys of RUN.yaml to the help
+  bool takes_config = false;                          // adds the repeatable --set, and the keys of RUN.yaml to the help
   std::function<void(const Arguments&, Job&)> run{};  // failure is thrown as an Error, never returned
 };
 

@@ -75,20 +75,17 @@ std::string ProgramHelp(const std::vector<Command>& commands, const std::string&
     if (wanted) rows.emplace_back(command.name, FirstSentence(command.summary));
   }
   if (rows.empty() && !first_word.empty()) return "";
-  return Concat(
-      "usage: trireme COMMAND [ARGUMENTS], alone or under mpirun -n N; trireme --version\n\ncommands:\n",
-      TwoColumns(rows), ProcessOptionsHelp(),
-      "\nexit status: 0 done; 1 failed at run time; 2 the input or the configuration is wrong\n");
+  return Concat("usage: trireme COMMAND [ARGUMENTS], alone or under mpirun -n N; trireme --version\n\ncommands:\n",
+                TwoColumns(rows), ProcessOptionsHelp(),
+                "\nexit status: 0 done; 1 failed at run time; 2 the input or the configuration is wrong\n");
 }
 
 std::string CommandHelp(const Command& command) {
   std::string text = Concat(UsageLine(command), "\n", command.summary, "\n");
   Rows positionals;
-  for (const Positional& positional : command.positionals)
-    positionals.emplace_back(positional.name, positional.help);
+  for (const Positional& positional : command.positionals) positionals.emplace_back(positional.name, positional.help);
   if (!positionals.empty()) text += Concat("\narguments:\n", TwoColumns(positionals));
-  if (!CommandOptions(command).empty())
-    text += Concat("\noptions:\n", TwoColumns(OptionRows(CommandOptions(command))));
+  if (!CommandOptions(command).empty()) text += Concat("\noptions:\n", TwoColumns(OptionRows(CommandOptions(command))));
   text += ProcessOptionsHelp();
   if (command.takes_config) text += Concat("\n", ConfigHelp());
   return text;

@@ -70,8 +70,7 @@ Error UnknownOption(const std::string& word, const std::vector<Option>& known, c
   for (const Option& option : known) names.push_back(Concat("--", option.name));
   for (const Option& option : ProcessOptions()) names.push_back(Concat("--", option.name));
   const auto near = Nearest(WithoutValue(word), names);
-  const std::string hint =
-      near ? Concat("did you mean ", *near, "?") : Concat("see trireme ", command, "--help");
+  const std::string hint = near ? Concat("did you mean ", *near, "?") : Concat("see trireme ", command, "--help");
   return InputError("unknown option ", WithoutValue(word), "; ", hint);
 }
 
@@ -144,8 +143,7 @@ class ArgumentParser {
   }
 
   void TakeOption(const std::string& word, Words& rest) {
-    const Option* option =
-        word.starts_with("--") ? FindOption(options_, WithoutValue(word).substr(2)) : nullptr;
+    const Option* option = word.starts_with("--") ? FindOption(options_, WithoutValue(word).substr(2)) : nullptr;
     if (option == nullptr) throw UnknownOption(word, options_, command_.name + " ");
     if (arguments_.has(option->name) && !option->repeatable) {
       throw InputError("--", option->name, " was given twice; keep one");

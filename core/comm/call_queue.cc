@@ -71,8 +71,7 @@ void CallQueue::LetWait(const Stream& stream, uint64_t sequence) {
 
 // Numbers have gaps where HCCL rejected a call.
 std::deque<CallQueue::Call>::const_iterator CallQueue::Find(uint64_t sequence) const {
-  return std::find_if(calls_.begin(), calls_.end(),
-                      [sequence](const Call& call) { return call.sequence == sequence; });
+  return std::find_if(calls_.begin(), calls_.end(), [sequence](const Call& call) { return call.sequence == sequence; });
 }
 
 void CallQueue::Poll() {

@@ -20,8 +20,7 @@ namespace trireme {
 class CallQueue {
  public:
   // Both outlive the queue. `group` is the group's number in the ledger.
-  CallQueue(const Stream& stream, Ledger& ledger, int group)
-      : stream_(stream), ledger_(ledger), group_(group) {}
+  CallQueue(const Stream& stream, Ledger& ledger, int group) : stream_(stream), ledger_(ledger), group_(group) {}
 
   // A call that is about to be queued.
   struct Call {
@@ -33,8 +32,7 @@ class CallQueue {
   };
 
   // Makes the stream wait for `after`. `messages`: for point to point only.
-  Call Begin(const char* operation, uint64_t bytes, const After& after,
-             std::span<const LedgerMessage> messages = {});
+  Call Begin(const char* operation, uint64_t bytes, const After& after, std::span<const LedgerMessage> messages = {});
   // The call's work is on the stream: records it. Not called for a rejected call.
   void End(Call call);
 

@@ -30,9 +30,7 @@ const void* Shift(const void* base, uint64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + Bytes(elements, dtype);
 }
 
-uint64_t Sum(const std::vector<uint64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
+uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
 
 // The time between two points of a stream, for the trace; nothing if there is no trace.
 class StreamSpan {
@@ -109,8 +107,7 @@ void Communicator::CheckParts(const char* operation, const Parts& parts) const {
       << " counts and " << parts.offsets.size() << " offsets";
 }
 
-Work Communicator::AllReduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op,
-                             After after) {
+Work Communicator::AllReduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, After after) {
   return Issue(
       "all_reduce", Bytes(count, dtype), after,
       [&](HcclComm comm, aclrtStream stream) {
@@ -147,8 +144,8 @@ Work Communicator::AllToAll(const void* source, void* target, size_t count, DTyp
       [&] { CopyAlone(target, source, Bytes(count, dtype)); });
 }
 
-Work Communicator::AllToAllV(const void* source, const Parts& sent, void* target, const Parts& received,
-                             DType dtype, After after) {
+Work Communicator::AllToAllV(const void* source, const Parts& sent, void* target, const Parts& received, DType dtype,
+                             After after) {
   CheckParts("all_to_all_v", sent);
   CheckParts("all_to_all_v", received);
   return Issue(
@@ -163,26 +160,26 @@ Work Communicator::AllToAllV(const void* source, const Parts& sent, void* target
       });
 }
 
-Work Communicator::AllGatherV(const void* source, size_t count, void* target, const Parts& received,
-                              DType dtype, After after) {
+Work Communicator::AllGatherV(const void* source, size_t count, void* target, const Parts& received, DType dtype,
+                              After after) {
   CheckParts("all_gather_v", received);
   return Issue(
       "all_gather_v", Bytes(count, dtype), after,
       [&](HcclComm comm, aclrtStream stream) {
-        return HcclAllGatherV(source, count, target, received.counts.data(), received.offsets.data(),
-                              ToHccl(dtype), comm, stream);
+        return HcclAllGatherV(source, count, target, received.counts.data(), received.offsets.data(), ToHccl(dtype),
+                              comm, stream);
       },
       [&] { CopyAlone(Shift(target, received.offsets[0], dtype), source, Bytes(count, dtype)); });
 }
 
-Work Communicator::ReduceScatterV(const void* source, const Parts& sent, void* target, size_t count,
-                                  DType dtype, ReduceOp op, After after) {
+Work Communicator::ReduceScatterV(const void* source, const Parts& sent, void* target, size_t count, DType dtype,
+                                  ReduceOp op, After after) {
   CheckParts("reduce_scatter_v", sent);
   return Issue(
       "reduce_scatter_v", Bytes(count, dtype), after,
       [&](HcclComm comm, aclrtStream stream) {
-        return HcclReduceScatterV(source, sent.counts.data(), sent.offsets.data(), target, count,
-                                  ToHccl(dtype), ToHccl(op), comm, stream);
+        return HcclReduceScatterV(source, sent.counts.data(), sent.offsets.data(), target, count, ToHccl(dtype),
+                                  ToHccl(op), comm, stream);
       },
       [&] { CopyAlone(target, Shift(source, sent.offsets[0], dtype), Bytes(count, dtype)); });
 }
@@ -191,9 +188,7 @@ Work Communicator::Broadcast(void* data, size_t count, DType dtype, int root, Af
   CheckPeer("broadcast", root);
   return Issue(
       "broadcast", Bytes(count, dtype), after,
-      [&](HcclComm comm, aclrtStream stream) {
-        return HcclBroadcast(data, count, ToHccl(dtype), root, comm, stream);
-      },
+      [&](HcclComm comm, aclrtStream stream) { return HcclBroadcast(data, count, ToHccl(dtype), root, comm, stream); },
       kNothing);
 }
 
@@ -208,8 +203,7 @@ Work Communicator::Reduce(const void* source, void* target, size_t count, DType 
       [&] { CopyAlone(target, source, Bytes(count, dtype)); });
 }
 
-Work Communicator::Scatter(const void* source, void* target, size_t count, DType dtype, int root,
-                           After after) {
+Work Communicator::Scatter(const void* source, void* target, size_t count, DType dtype, int root, After after) {
   CheckPeer("scatter", root);
   return Issue(
       "scatter", Bytes(count, dtype), after,
@@ -234,11 +228,10 @@ Work Communicator::Receive(void* target, size_t count, DType dtype, int peer, Af
   CheckPeer("receive", peer);
   TRIREME_CHECK(peer != rank()) << "receive from itself on group " << name() << ", rank " << peer;
   const LedgerMessage message = {.peer = peer, .sends = false};
-  return Issue("receive", Bytes(count, dtype), after,
-               [&](HcclComm comm, aclrtStream stream) {
-                 return HcclRecv(target, count, ToHccl(dtype), peer, comm, stream);
-               },
-               kNothing, {&message, 1});
+  return Issue(
+      "receive", Bytes(count, dtype), after,
+      [&](HcclComm comm, aclrtStream stream) { return HcclRecv(target, count, ToHccl(dtype), peer, comm, stream); },
+      kNothing, {&message, 1});
 }
 
 Work Communicator::BatchSendReceive(std::span<const Transfer> transfers, DType dtype, After after) {
@@ -265,8 +258,7 @@ Work Communicator::BatchSendReceive(std::span<const Transfer> transfers, DType d
 
 Work Communicator::Barrier(After after) {
   return Issue(
-      "barrier", 0, after, [](HcclComm comm, aclrtStream stream) { return HcclBarrier(comm, stream); },
-      kNothing);
+      "barrier", 0, after, [](HcclComm comm, aclrtStream stream) { return HcclBarrier(comm, stream); }, kNothing);
 }
 
 }  // namespace trireme

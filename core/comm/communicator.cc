@@ -99,15 +99,14 @@ void Communicator::ThrowIfPeerFailed(uint64_t sequence) {
 void Communicator::ThrowFailed(uint64_t sequence, const Error& cause) {
   HcclResult failure = HCCL_SUCCESS;
   if (comm_) static_cast<void>(HcclGetCommAsyncError(comm_.get(), &failure));
-  const std::string text =
-      Concat(Describe(calls_.OperationOf(sequence), sequence), " failed: ", cause.what());
+  const std::string text = Concat(Describe(calls_.OperationOf(sequence), sequence), " failed: ", cause.what());
   if (failure == HCCL_SUCCESS && cause.kind() != ErrorKind::kRemote) throw RuntimeError(text);
   throw RemoteError(text, "; a member of the group failed, and its own message says why");
 }
 
 std::string Communicator::Describe(const char* operation, uint64_t sequence) const {
-  return Concat("group ", name(), ", ", operation, " number ", sequence, " on rank ", members()[rank()], " (",
-                rank(), " of ", size(), " in the group)");
+  return Concat("group ", name(), ", ", operation, " number ", sequence, " on rank ", members()[rank()], " (", rank(),
+                " of ", size(), " in the group)");
 }
 
 void Work::Wait() const { communicator_->WaitFor(sequence_); }

@@ -80,20 +80,17 @@ class Communicator {
   // `count` elements from each rank; target holds size() times as many.
   Work AllGather(const void* source, void* target, size_t count, DType dtype, After after = {});
   // `count` elements to each rank; source holds size() times as many.
-  Work ReduceScatter(const void* source, void* target, size_t count, DType dtype, ReduceOp op,
-                     After after = {});
+  Work ReduceScatter(const void* source, void* target, size_t count, DType dtype, ReduceOp op, After after = {});
   // `count` elements from each rank to each rank; both buffers hold size() times as many.
   Work AllToAll(const void* source, void* target, size_t count, DType dtype, After after = {});
   Work AllToAllV(const void* source, const Parts& sent, void* target, const Parts& received, DType dtype,
                  After after = {});
-  Work AllGatherV(const void* source, size_t count, void* target, const Parts& received, DType dtype,
-                  After after = {});
-  Work ReduceScatterV(const void* source, const Parts& sent, void* target, size_t count, DType dtype,
-                      ReduceOp op, After after = {});
+  Work AllGatherV(const void* source, size_t count, void* target, const Parts& received, DType dtype, After after = {});
+  Work ReduceScatterV(const void* source, const Parts& sent, void* target, size_t count, DType dtype, ReduceOp op,
+                      After after = {});
   Work Broadcast(void* data, size_t count, DType dtype, int root, After after = {});
   // Only root's target is written.
-  Work Reduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, int root,
-              After after = {});
+  Work Reduce(const void* source, void* target, size_t count, DType dtype, ReduceOp op, int root, After after = {});
   // `count` elements to each rank; only root's source is read, size() times as many.
   Work Scatter(const void* source, void* target, size_t count, DType dtype, int root, After after = {});
 
@@ -114,8 +111,8 @@ class Communicator {
 
   // Queues the work that `collective` (or, in a group of one, `alone_copy`) puts on the stream.
   template <typename Collective, typename AloneCopy>
-  Work Issue(const char* operation, size_t bytes, const After& after, Collective collective,
-             AloneCopy alone_copy, std::span<const LedgerMessage> messages = {});
+  Work Issue(const char* operation, size_t bytes, const After& after, Collective collective, AloneCopy alone_copy,
+             std::span<const LedgerMessage> messages = {});
   CallQueue::Call BeginCall(const char* operation, size_t bytes, const After& after,
                             std::span<const LedgerMessage> messages);
   // The identity of a group of one: nothing if both are the same.

@@ -29,8 +29,7 @@ HcclCommConfig ConfigOf(const PlannedGroup& planned, int first_member, bool dete
   config.hcclBufferSize = static_cast<uint32_t>(planned.spec.buffer_mb);
   config.hcclDeterministic = deterministic ? 1 : 0;
   // HCCL's own messages then name the group.
-  std::snprintf(config.hcclCommName, sizeof config.hcclCommName, "%s-%d", planned.spec.name.c_str(),
-                first_member);
+  std::snprintf(config.hcclCommName, sizeof config.hcclCommName, "%s-%d", planned.spec.name.c_str(), first_member);
   return config;
 }
 
@@ -47,8 +46,7 @@ std::string WatchAddress(bool one_host) {
 
 }  // namespace
 
-CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan& plan,
-                                 const CommOptions& options)
+CommunicatorSet::CommunicatorSet(Job& job, const Device& device, const GroupPlan& plan, const CommOptions& options)
     : job_(job), device_(device), options_(options) {
   device.MakeCurrent();
   ExportTimeouts(options);
@@ -93,15 +91,14 @@ void CommunicatorSet::Make(const PlannedGroup& planned, const RankList& members)
   const int number = ledger_.AddGroup(planned.spec.name, members);
   OwnedHcclComm comm;
   if (members.size() > 1) comm = Join(planned, members, group_rank);
-  communicators_.push_back(
-      std::make_unique<Communicator>(Communicator::Identity{.name = planned.spec.name,
-                                                            .members = members,
-                                                            .rank = group_rank,
-                                                            .ledger_group = number,
-                                                            .host_memory = options_.host_memory,
-                                                            .compute = options_.compute,
-                                                            .trace = options_.trace},
-                                     std::move(comm), slot_, ledger_));
+  communicators_.push_back(std::make_unique<Communicator>(Communicator::Identity{.name = planned.spec.name,
+                                                                                 .members = members,
+                                                                                 .rank = group_rank,
+                                                                                 .ledger_group = number,
+                                                                                 .host_memory = options_.host_memory,
+                                                                                 .compute = options_.compute,
+                                                                                 .trace = options_.trace},
+                                                          std::move(comm), slot_, ledger_));
   by_name_[planned.spec.name] = communicators_.back().get();
 }
 
@@ -113,8 +110,8 @@ OwnedHcclComm CommunicatorSet::Join(const PlannedGroup& planned, const RankList&
   HcclComm comm = nullptr;
   HcclCall(HcclCommInitRootInfoConfig(static_cast<uint32_t>(members.size()), &root_info,
                                       static_cast<uint32_t>(group_rank), &config, &comm),
-           "HcclCommInitRootInfoConfig", "group ", planned.spec.name, ", rank ", group_rank, " of ",
-           members.size(), ", buffer ", planned.spec.buffer_mb, " MB");
+           "HcclCommInitRootInfoConfig", "group ", planned.spec.name, ", rank ", group_rank, " of ", members.size(),
+           ", buffer ", planned.spec.buffer_mb, " MB");
   return OwnedHcclComm(comm);
 }
 

@@ -36,17 +36,13 @@ std::string BytesText(uint64_t bytes) {
   return bytes < (1 << 20) ? Concat(" of ", bytes >> 10, " KB") : Concat(" of ", bytes >> 20, " MB");
 }
 
-std::string GroupText(const GroupState& group) {
-  return Concat(group.name, " [", Join(group.members, ","), "]");
-}
+std::string GroupText(const GroupState& group) { return Concat(group.name, " [", Join(group.members, ","), "]"); }
 
 std::string CallText(const CallState& call, const GroupState& group) {
   return Concat(call.operation, " #", call.sequence, " on ", GroupText(group));
 }
 
-bool SameGroup(const GroupState& a, const GroupState& b) {
-  return a.name == b.name && a.members == b.members;
-}
+bool SameGroup(const GroupState& a, const GroupState& b) { return a.name == b.name && a.members == b.members; }
 
 // The group as `rank` sees it; nullptr if the rank did not answer or does not have it.
 const GroupState* View(const std::vector<RankState>& states, int rank, const GroupState& group) {
@@ -162,13 +158,11 @@ std::string DoingText(const Stall& stall, const std::vector<RankState>& states, 
   const bool issued = collective && view != nullptr && view->collectives_issued >= stall.call.collective;
   std::string text = issued ? "has issued it, but its stream has not reached it" : "has not issued it";
   if (const GroupState* other = WaitsIn(state, *stall.group)) {
-    return text + Concat("; waits for ", SecondsText(other->oldest.reached_s), " in ",
-                         CallText(other->oldest, *other));
+    return text + Concat("; waits for ", SecondsText(other->oldest.reached_s), " in ", CallText(other->oldest, *other));
   }
   if (const GroupState* latest = LatestIssued(state)) {
-    return text + Concat("; last issued ", CallText(latest->latest, *latest), " ",
-                         SecondsText(latest->latest.issued_s), " ago, ",
-                         latest->done >= latest->latest.sequence ? "done" : "not done");
+    return text + Concat("; last issued ", CallText(latest->latest, *latest), " ", SecondsText(latest->latest.issued_s),
+                         " ago, ", latest->done >= latest->latest.sequence ? "done" : "not done");
   }
   return text + "; has issued nothing yet";
 }
@@ -192,19 +186,17 @@ std::string DisagreementText(const Stall& stall, const std::vector<RankState>& s
 std::string MessagesText(const Stall& stall) {
   std::string text;
   for (const MessageState& message : stall.call.messages) {
-    text += Concat(text.empty() ? " (" : ", ", message.sends ? "to" : "from", " rank ", message.peer,
-                   " message ", message.number);
+    text += Concat(text.empty() ? " (" : ", ", message.sends ? "to" : "from", " rank ", message.peer, " message ",
+                   message.number);
   }
   return text.empty() ? "" : text + ")";
 }
 
 std::string CauseText(const Stall& stall, const std::vector<RankState>& states) {
-  std::string text =
-      Concat(stall.call.operation, " #", stall.call.sequence, BytesText(stall.call.bytes), " on ",
-             GroupText(*stall.group), MessagesText(stall), " has waited ", SecondsText(stall.call.reached_s),
-             "\n  arrived: ", Join(stall.arrived, ","), "\n");
-  for (int rank : stall.missing)
-    text += Concat("  missing: rank ", rank, ": ", DoingText(stall, states, rank), "\n");
+  std::string text = Concat(stall.call.operation, " #", stall.call.sequence, BytesText(stall.call.bytes), " on ",
+                            GroupText(*stall.group), MessagesText(stall), " has waited ",
+                            SecondsText(stall.call.reached_s), "\n  arrived: ", Join(stall.arrived, ","), "\n");
+  for (int rank : stall.missing) text += Concat("  missing: rank ", rank, ": ", DoingText(stall, states, rank), "\n");
   if (stall.missing.empty()) text += "  missing: none; the transfer itself is stuck (link or device)\n";
   return text + DisagreementText(stall, states);
 }
@@ -225,8 +217,7 @@ std::string OwnHangReport(const RankState& state, double limit_s) {
   }
   if (text.empty()) return "";
   return Concat("communication hangs on rank ", state.rank,
-                "; rank 0, which gathers the reports, does not answer: is it stopped, dead or unreachable?\n",
-                text);
+                "; rank 0, which gathers the reports, does not answer: is it stopped, dead or unreachable?\n", text);
 }
 
 HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) {
@@ -240,8 +231,7 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
   // too.
   std::vector<Stall> stalls = find(limit_s / 2);
   std::stable_sort(stalls.begin(), stalls.end(), [&](const Stall& a, const Stall& b) {
-    return std::pair(!IsCause(a, states), -a.call.reached_s) <
-           std::pair(!IsCause(b, states), -b.call.reached_s);
+    return std::pair(!IsCause(a, states), -a.call.reached_s) < std::pair(!IsCause(b, states), -b.call.reached_s);
   });
   HangReport report;
   report.cause = CallText(stalls.front().call, *stalls.front().group);
@@ -259,8 +249,8 @@ HangReport MakeHangReport(const std::vector<RankState>& states, double limit_s) 
     }
     if (!follows) report.text += "  blocked by it:\n";
     follows = true;
-    report.text += Concat("    ", CallText(stall.call, *stall.group), " for ",
-                          SecondsText(stall.call.reached_s), ", missing ", Join(stall.missing, ","), "\n");
+    report.text += Concat("    ", CallText(stall.call, *stall.group), " for ", SecondsText(stall.call.reached_s),
+                          ", missing ", Join(stall.missing, ","), "\n");
   }
   return report;
 }

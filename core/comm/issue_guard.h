@@ -20,9 +20,9 @@ class IssueGuard {
   // Both names must outlive the slot.
   IssueGuard(IssueSlot& slot, const char* group, const char* operation) : slot_(slot) {
     const bool overlaps = slot_.busy.exchange(true, std::memory_order_acquire);
-    TRIREME_CHECK(!overlaps) << "two threads issue communication at once: " << operation << " on group "
-                             << group << " concurrently with " << slot_.operation.load() << " on group "
-                             << slot_.group.load() << "; issue all calls from one thread";
+    TRIREME_CHECK(!overlaps) << "two threads issue communication at once: " << operation << " on group " << group
+                             << " concurrently with " << slot_.operation.load() << " on group " << slot_.group.load()
+                             << "; issue all calls from one thread";
     slot_.group.store(group, std::memory_order_relaxed);
     slot_.operation.store(operation, std::memory_order_relaxed);
   }

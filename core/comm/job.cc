@@ -38,8 +38,8 @@ std::string Who(const std::string& rank) {
   return Concat("rank ", rank, " (host ", host, ", process ", getpid(), ")");
 }
 
-// Once per host. Segments of this job are in use or do not exist yet. Not logged: nobody has to act on it, and a wrong input is
-// answered by one line.
+// Once per host. Segments of this job are in use or do not exist yet. Not logged: nobody has to act on it, and a wrong
+// input is answered by one line.
 void RemoveSegmentsOfKilledJobs() {
   const char* local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   if (local_rank == nullptr || std::strcmp(local_rank, "0") != 0) return;
@@ -60,8 +60,8 @@ Job::Job() {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   }
   if (provided < MPI_THREAD_FUNNELED) {
-    throw RuntimeError("MPI provides thread level ", provided, ", wanted MPI_THREAD_FUNNELED (",
-                       MPI_THREAD_FUNNELED, "): build Open MPI with thread support");
+    throw RuntimeError("MPI provides thread level ", provided, ", wanted MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
+                       "): build Open MPI with thread support");
   }
   under_mpi_ = true;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -105,8 +105,7 @@ std::vector<std::string> Job::GatherStrings(const std::string& mine) {
   std::vector<int> offsets(world_);
   for (int r = 1; r < world_; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
   std::string all(offsets.back() + lengths.back(), '\0');
-  MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR,
-                 MPI_COMM_WORLD);
+  MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD);
   std::vector<std::string> texts;
   for (int r = 0; r < world_; ++r) texts.push_back(all.substr(offsets[r], lengths[r]));
   return texts;

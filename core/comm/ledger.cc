@@ -7,9 +7,7 @@
 namespace trireme {
 namespace {
 
-double Seconds(std::chrono::steady_clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
+double Seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -27,8 +25,8 @@ void Ledger::Issued(int number, uint64_t sequence, const char* operation, uint64
                     std::span<const LedgerMessage> messages) {
   const std::lock_guard lock(mutex_);
   Group& group = groups_[number];
-  TRIREME_CHECK(sequence == group.state.issued + 1) << operation << " #" << sequence << " on group "
-                                                    << group.state.name << " after #" << group.state.issued;
+  TRIREME_CHECK(sequence == group.state.issued + 1)
+      << operation << " #" << sequence << " on group " << group.state.name << " after #" << group.state.issued;
   group.state.issued = sequence;
   Call call;
   call.sequence = sequence;

@@ -47,8 +47,7 @@ void MpiWaits::set_limit(double limit_s) {
   limit_s_ = limit_s;
 }
 
-MpiWaits::Call::Call(MpiWaits* waits, const char* operation, bool everyone)
-    : waits_(waits), everyone_(everyone) {
+MpiWaits::Call::Call(MpiWaits* waits, const char* operation, bool everyone) : waits_(waits), everyone_(everyone) {
   if (waits_ != nullptr) waits_->Begin(operation, everyone_);
 }
 

@@ -26,9 +26,7 @@ constexpr double kJoinWithin_s = 30;
 constexpr double kWelcomeWithin_s = 2;
 constexpr double kUnanswered = 5;  // times the answer time: rank 0 or its host may be busy
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 
@@ -78,13 +76,11 @@ void WatchChannel::PollLoop() {
       options_.poll();
     } catch (const Error& error) {
       // The issuing thread sees the same failure at its next call and ends the job.
-      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_
-                           << " stops looking for completions: " << error.what();
+      TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_ << " stops looking for completions: " << error.what();
       return;
     }
     lock.lock();
-    stopped_.wait_for(lock, std::chrono::duration<double>(options_.look_every_s),
-                      [this] { return stop_.load(); });
+    stopped_.wait_for(lock, std::chrono::duration<double>(options_.look_every_s), [this] { return stop_.load(); });
   }
 }
 
@@ -99,8 +95,7 @@ void WatchChannel::ClientLoop(const std::string& address) {
   if (!Join(address)) {
     if (!stop_) {
       TRIREME_LOG(WARNING) << "the hang watch of rank " << rank_ << " cannot reach rank 0 at "
-                           << address.substr(address.find('@') + 1)
-                           << "; reports will lack this rank";
+                           << address.substr(address.find('@') + 1) << "; reports will lack this rank";
     }
   }
   heard_ = Clock::now();
@@ -150,8 +145,8 @@ bool WatchChannel::TryJoin(const std::string& secret, const std::string& address
   auto socket = ConnectTo(address);
   if (!socket) return false;
   const Clock::time_point start = Clock::now();
-  const auto deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                    std::chrono::duration<double>(kWelcomeWithin_s));
+  const auto deadline =
+      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kWelcomeWithin_s));
   if (net::ProveAsClient(socket->descriptor(), WatchKey(secret), deadline) != net::Handshake::State::kProven)
     return false;
   socket_ = std::move(*socket);

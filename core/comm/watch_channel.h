@@ -54,8 +54,8 @@ class WatchChannel {
   std::mutex mutex_;             // only for the condition
   std::condition_variable stopped_;
 
-  std::unique_ptr<WatchServer> server_;  // on rank 0
-  WatchSocket socket_;                   // on others
+  std::unique_ptr<WatchServer> server_;          // on rank 0
+  WatchSocket socket_;                           // on others
   std::chrono::steady_clock::time_point heard_;  // when rank 0 last sent anything, or had nothing to answer
   double speak_after_s_ = 0;                     // without an answer; doubles with each own report
   std::thread poller_;

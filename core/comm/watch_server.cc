@@ -15,8 +15,7 @@ namespace trireme {
 namespace {
 
 std::chrono::steady_clock::duration Duration(double seconds) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(seconds));
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -99,8 +98,7 @@ void WatchServer::StartRound() {
 
 void WatchServer::FinishRoundIfDue() {
   if (!round_) return;
-  const bool all =
-      std::none_of(round_->awaited.begin(), round_->awaited.end(), [](bool awaited) { return awaited; });
+  const bool all = std::none_of(round_->awaited.begin(), round_->awaited.end(), [](bool awaited) { return awaited; });
   if (all || Clock::now() >= round_->deadline) Report();
 }
 

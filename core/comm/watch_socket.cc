@@ -58,8 +58,7 @@ bool WatchSocket::Send(char kind, std::string_view payload) {
   bytes.push_back(kind);
   bytes.append(payload);
   for (size_t sent = 0; sent < bytes.size();) {
-    const ssize_t now =
-        open() ? send(descriptor_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL) : -1;
+    const ssize_t now = open() ? send(descriptor_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL) : -1;
     if (now < 0 && errno == EINTR && open()) continue;
     if (now <= 0) {
       Close();
@@ -129,11 +128,9 @@ std::optional<WatchSocket> ConnectTo(const std::string& address) {
   std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
   target.sin_port = htons(port);
   if (inet_pton(AF_INET, address.substr(0, colon).c_str(), &target.sin_addr) != 1) return std::nullopt;
-  WatchSocket socket(
-      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // its send timeout also applies to connect
+  WatchSocket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // its send timeout also applies to connect
   if (!socket.open()) return std::nullopt;
-  if (connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&target), sizeof target) != 0)
-    return std::nullopt;
+  if (connect(socket.descriptor(), reinterpret_cast<sockaddr*>(&target), sizeof target) != 0) return std::nullopt;
   return socket;
 }
 

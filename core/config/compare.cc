@@ -16,8 +16,8 @@ void CompareSections(const Message& before, const Message& now, const std::strin
     const FieldDescriptor& field = *now.GetDescriptor()->field(i);
     const std::string key = prefix + field.name();
     if (IsSection(field)) {
-      CompareSections(before.GetReflection()->GetMessage(before, &field),
-                      now.GetReflection()->GetMessage(now, &field), key + ".", differences);
+      CompareSections(before.GetReflection()->GetMessage(before, &field), now.GetReflection()->GetMessage(now, &field),
+                      key + ".", differences);
       continue;
     }
     const std::string was = ValueText(before, field), is = ValueText(now, field);
@@ -34,9 +34,8 @@ std::vector<KeyDifference> DifferingKeys(const Config& before, const Config& now
 }
 
 std::string ToText(const std::vector<KeyDifference>& differences) {
-  return Join(differences, "; ", [](const KeyDifference& one) {
-    return Concat(one.key, " was ", one.before, ", now ", one.now);
-  });
+  return Join(differences, "; ",
+              [](const KeyDifference& one) { return Concat(one.key, " was ", one.before, ", now ", one.now); });
 }
 
 }  // namespace trireme

@@ -36,8 +36,7 @@ std::string KeyHelp(const Message& section, const FieldDescriptor& field, const 
   if (text.size() > kHelpWidth) text = head("one of the names below");
   text += Wrapped(CommentOf(field), "      ");
   if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
-  for (size_t i = 0; i < meanings.size(); ++i)
-    text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");
+  for (size_t i = 0; i < meanings.size(); ++i) text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;
   for (int i = 0; i < field.enum_type()->value_count(); ++i) {
     const EnumValueDescriptor& value = *field.enum_type()->value(i);

@@ -47,8 +47,8 @@ class Reader {
   }
 
   // `mark` is the key's position: the line to look at when a value is missing or spans lines.
-  void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark,
-                 const FieldDescriptor& field, Message& section) const {
+  void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark, const FieldDescriptor& field,
+                 Message& section) const {
     const bool right_kind = IsSection(field)      ? node.IsMap() || node.IsNull()
                             : field.is_repeated() ? node.IsSequence() || node.IsScalar()
                                                   : node.IsScalar();
@@ -69,21 +69,18 @@ class Reader {
   void RefuseOtherNames(const YAML::Node& node, const std::string& key, const YAML::Mark& mark) const {
     const std::vector<std::string> names = OfferedNames(key);
     if (names.empty() || std::find(names.begin(), names.end(), node.Scalar()) != names.end()) return;
-    problems_.Add(
-        InputError(source_.At(mark), key, ": wanted one of ", Join(names), ", found ", FoundText(node)));
+    problems_.Add(InputError(source_.At(mark), key, ": wanted one of ", Join(names), ", found ", FoundText(node)));
   }
 
   // A single value is a list of one.
-  void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field,
-                Message& section) const {
+  void ReadList(const YAML::Node& node, const std::string& key, const FieldDescriptor& field, Message& section) const {
     section.GetReflection()->ClearField(&section, &field);
     if (node.IsScalar()) {
       if (!AddItem(node, field, section)) problems_.Add(WrongItem(node, key, field));
       return;
     }
     for (size_t i = 0; i < node.size(); ++i) {
-      if (!AddItem(node[i], field, section))
-        problems_.Add(WrongItem(node[i], Concat(key, "[", i, "]"), field));
+      if (!AddItem(node[i], field, section)) problems_.Add(WrongItem(node[i], Concat(key, "[", i, "]"), field));
     }
   }
 
@@ -94,8 +91,7 @@ class Reader {
 
   Error WrongValue(const std::string& key, const YAML::Mark& mark, const FieldDescriptor& field,
                    const YAML::Node& node) const {
-    return InputError(source_.At(mark), key, ": wanted ", WantedInstead(node, field), ", found ",
-                      FoundText(node));
+    return InputError(source_.At(mark), key, ": wanted ", WantedInstead(node, field), ", found ", FoundText(node));
   }
 
   Error GivenTwice(const std::string& key, const YAML::Mark& first, const YAML::Mark& second) const {
@@ -153,13 +149,11 @@ Config LoadConfig(const std::string& path, const std::vector<std::string>& overr
   return ParseConfig(ReadTextFile(path), path, overrides);
 }
 
-Config ParseConfig(const std::string& text, const std::string& name,
-                   const std::vector<std::string>& overrides) {
+Config ParseConfig(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
   const YamlSource source{.name = name};
   const YAML::Node document = ParseYaml(text, source);
   if (!document.IsNull() && !document.IsMap()) {
-    throw InputError(source.At(document.Mark()), "wanted keys such as device: auto, found ",
-                     FoundText(document));
+    throw InputError(source.At(document.Mark()), "wanted keys such as device: auto, found ", FoundText(document));
   }
   Config config = DefaultConfig();
   Problems problems;

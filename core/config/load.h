@@ -15,7 +15,6 @@ namespace trireme {
 Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // As LoadConfig; `name` stands for the file in errors. Empty text: all defaults.
-Config ParseConfig(const std::string& text, const std::string& name,
-                   const std::vector<std::string>& overrides = {});
+Config ParseConfig(const std::string& text, const std::string& name, const std::vector<std::string>& overrides = {});
 
 }  // namespace trireme

@@ -9,8 +9,7 @@
 namespace trireme {
 
 // key: "parallel.schedule". Once, when the program starts. `meanings`: one for each name, or none.
-void OfferNames(const std::string& key, std::vector<std::string> names,
-                std::vector<std::string> meanings = {});
+void OfferNames(const std::string& key, std::vector<std::string> names, std::vector<std::string> meanings = {});
 
 // Empty if none were registered.
 std::vector<std::string> OfferedNames(const std::string& key);

@@ -269,8 +269,8 @@ constexpr OtherName kNames[] = {
 std::optional<std::string> OtherNameHint(const std::string& name) {
   std::string theirs = name;
   std::replace(theirs.begin(), theirs.end(), '-', '_');
-  const auto found = std::find_if(std::begin(kNames), std::end(kNames),
-                                  [&](const OtherName& one) { return one.theirs == theirs; });
+  const auto found =
+      std::find_if(std::begin(kNames), std::end(kNames), [&](const OtherName& one) { return one.theirs == theirs; });
   if (found == std::end(kNames)) return std::nullopt;
   if (found->ours.empty()) return Concat("leave it out: ", found->note);
   return Concat("in Trireme it is ", found->ours, found->note.empty() ? "" : ": ", found->note);

@@ -11,7 +11,6 @@ namespace trireme {
 std::string ToYaml(const Config& config);
 
 // The value of one key that is not a section.
-std::string ValueText(const google::protobuf::Message& section,
-                      const google::protobuf::FieldDescriptor& field);
+std::string ValueText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field);
 
 }  // namespace trireme

@@ -30,8 +30,7 @@ std::optional<Number> ParseNumber(const std::string& text) {
 }
 
 bool IsInteger(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
-         field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 || field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
 }
 
 int64_t GreatestOfType(const FieldDescriptor& field) {
@@ -133,15 +132,13 @@ bool AddItem(const YAML::Node& node, const FieldDescriptor& field, Message& sect
     return true;
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
-    const std::optional<double> number =
-        IsPlainScalar(node) ? ParseDouble(node.Scalar(), field) : std::nullopt;
+    const std::optional<double> number = IsPlainScalar(node) ? ParseDouble(node.Scalar(), field) : std::nullopt;
     if (number) section.GetReflection()->AddDouble(&section, &field, *number);
     return number.has_value();
   }
   const bool wide = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
   TRIREME_CHECK(wide || field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) << "a list of " << field.cpp_type_name();
-  const std::optional<int64_t> number =
-      IsPlainScalar(node) ? ParseInteger(node.Scalar(), field) : std::nullopt;
+  const std::optional<int64_t> number = IsPlainScalar(node) ? ParseInteger(node.Scalar(), field) : std::nullopt;
   if (!number) return false;
   if (wide) {
     section.GetReflection()->AddInt64(&section, &field, *number);
@@ -156,8 +153,7 @@ std::string WantedInstead(const YAML::Node& node, const FieldDescriptor& field) 
 }
 
 std::string WantedItemInstead(const YAML::Node& node, const FieldDescriptor& field) {
-  const bool all_digits =
-      IsPlainScalar(node) && node.Scalar().find_first_not_of("0123456789") == std::string::npos;
+  const bool all_digits = IsPlainScalar(node) && node.Scalar().find_first_not_of("0123456789") == std::string::npos;
   if (all_digits && IsInteger(field) && !field.options().HasExtension(schema::max)) {
     const std::optional<int64_t> number = ParseNumber<int64_t>(node.Scalar());
     const int64_t greatest = GreatestOfType(field);

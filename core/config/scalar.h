@@ -24,15 +24,13 @@ std::string WantedItemInstead(const YAML::Node& node, const google::protobuf::Fi
 
 // The value of a field that is neither a section nor a list, written so that ReadScalar yields the same
 // value.
-std::string ScalarText(const google::protobuf::Message& section,
-                       const google::protobuf::FieldDescriptor& field);
+std::string ScalarText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field);
 
 // One item of a list, likewise.
 std::string ItemText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field,
                      int index);
 // All of them: [a, b].
-std::string ListText(const google::protobuf::Message& section,
-                     const google::protobuf::FieldDescriptor& field);
+std::string ListText(const google::protobuf::Message& section, const google::protobuf::FieldDescriptor& field);
 
 // Text as YAML: plain where that is safe, otherwise quoted.
 std::string QuotedIfNeeded(const std::string& text);

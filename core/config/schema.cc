@@ -19,8 +19,7 @@ std::string RangeText(const FieldDescriptor& field) {
   const auto& options = field.options();
   const bool has_min = options.HasExtension(schema::min);
   const double least = options.GetExtension(schema::min);
-  if (options.HasExtension(schema::max))
-    return Concat(" from ", least, " to ", options.GetExtension(schema::max));
+  if (options.HasExtension(schema::max)) return Concat(" from ", least, " to ", options.GetExtension(schema::max));
   if (options.HasExtension(schema::below))
     return Concat(" from ", least, " to below ", options.GetExtension(schema::below));
   return has_min ? Concat(" of ", least, " or more") : "";
@@ -69,9 +68,7 @@ std::string LastName(const std::string& key) { return key.substr(key.rfind('.') 
 
 }  // namespace
 
-std::string SpellingOf(const EnumValueDescriptor& value) {
-  return value.options().GetExtension(schema::spelling);
-}
+std::string SpellingOf(const EnumValueDescriptor& value) { return value.options().GetExtension(schema::spelling); }
 
 std::vector<std::string> SpellingsOf(const EnumDescriptor& type) {
   std::vector<std::string> spellings;
@@ -89,8 +86,7 @@ const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::s
 std::string WantedText(const FieldDescriptor& field) {
   if (IsSection(field)) return Concat("keys such as ", field.message_type()->field(0)->name());
   if (!field.is_repeated()) return WantedItemText(field);
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list such as [a, b]"
-                                                             : "a list such as [1, 2]";
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "a list such as [a, b]" : "a list such as [1, 2]";
 }
 
 std::string WantedItemText(const FieldDescriptor& field) {

@@ -15,9 +15,7 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 
-inline bool IsSection(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-}
+inline bool IsSection(const FieldDescriptor& field) { return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE; }
 
 std::string SpellingOf(const EnumValueDescriptor& value);
 std::vector<std::string> SpellingsOf(const EnumDescriptor& type);
@@ -33,8 +31,7 @@ bool InRange(const FieldDescriptor& field, double value);
 
 // "parallel.tensor" for each key of a section and its subsections, sections themselves included, in the
 // schema's order.
-std::vector<std::string> KeysUnder(const google::protobuf::Descriptor& section,
-                                   const std::string& prefix = "");
+std::vector<std::string> KeysUnder(const google::protobuf::Descriptor& section, const std::string& prefix = "");
 
 // What follows "unknown key; " in an error: the key that was probably meant, or the known keys.
 std::string UnknownKeyHint(const std::string& key);

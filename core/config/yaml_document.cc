@@ -25,8 +25,7 @@ class Refusals : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Refuse(mark, kPlainTag, anchor); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override { Refuse(mark, kPlainTag, anchor); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string&) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string&) override {
     Refuse(mark, tag, anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,

@@ -78,7 +78,7 @@ class TorchCuda : public CudaBridge {
     if (graphs_ == 0) pool_ = at::cuda::graph_pool_handle();
     auto made = std::make_unique<TorchGraph>(graphs_);
     const c10::cuda::CUDAStream outer = c10::cuda::getCurrentCUDAStream();
-    C10_CUDA_CHECK(cudaStreamSynchronize(outer.stream()));  // what the work reads is there; rare
+    C10_CUDA_CHECK(cudaStreamSynchronize(outer.stream()));                  // what the work reads is there; rare
     const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());  // the default stream cannot be captured
     const Flag flag(recording_);
     Capture capture(made->graph, pool_);

@@ -25,8 +25,7 @@ const KnownCode kKnownCodes[] = {
     {ACL_ERROR_UNINITIALIZE, "ACL is not initialised", "create a Device first"},
     {ACL_ERROR_RT_PARAM_INVALID, "invalid parameter", ""},
     {ACL_ERROR_RT_INVALID_DEVICEID, "no such device", "see `trireme check` for the devices of this host"},
-    {ACL_ERROR_RT_CONTEXT_NULL, "no device set on this thread",
-     "call Device::MakeCurrent on this thread first"},
+    {ACL_ERROR_RT_CONTEXT_NULL, "no device set on this thread", "call Device::MakeCurrent on this thread first"},
     {ACL_ERROR_RT_STREAM_CONTEXT, "stream of another context", ""},
     {ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event without a time stamp", "create it with EventKind::kTimed"},
     {ACL_ERROR_RT_INVALID_HANDLE, "invalid handle", ""},
@@ -62,8 +61,7 @@ std::string AclErrorName(aclError code) {
 }
 
 void ThrowAclError(aclError code, const char* function, const std::string& details) {
-  std::string text =
-      Concat(function, details.empty() ? "" : ": ", details, ": ACL error ", AclErrorName(code));
+  std::string text = Concat(function, details.empty() ? "" : ": ", details, ": ACL error ", AclErrorName(code));
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION || code == ACL_ERROR_BAD_ALLOC) text += MemoryFigures();
   const char* recent = aclGetRecentErrMsg();
   if (recent != nullptr && *recent != '\0') text += Concat(": ", recent);

@@ -40,14 +40,13 @@ void Copy(void* target, const void* source, size_t bytes, CopyKind kind) {
 
 void CopyAsync(void* target, const void* source, size_t bytes, CopyKind kind, const Stream& stream) {
   if (bytes == 0) return;
-  AclCall(aclrtMemcpyAsync(target, bytes, source, bytes, AclKind(kind), stream.handle()), "aclrtMemcpyAsync",
-          bytes, " bytes");
+  AclCall(aclrtMemcpyAsync(target, bytes, source, bytes, AclKind(kind), stream.handle()), "aclrtMemcpyAsync", bytes,
+          " bytes");
 }
 
 void FillAsync(void* target, int value, size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-  AclCall(aclrtMemsetAsync(target, bytes, value, bytes, stream.handle()), "aclrtMemsetAsync", bytes,
-          " bytes");
+  AclCall(aclrtMemsetAsync(target, bytes, value, bytes, stream.handle()), "aclrtMemsetAsync", bytes, " bytes");
 }
 
 }  // namespace trireme

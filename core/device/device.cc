@@ -28,8 +28,7 @@ int Device::Count() {
 Device::Device(int index) : index_(index), index_on_reset_(index) {
   const int count = Count();
   if (index < 0 || index >= count) {
-    throw InputError("device ", index, " was requested, but this host has ", count, " (0 to ", count - 1,
-                     ")");
+    throw InputError("device ", index, " was requested, but this host has ", count, " (0 to ", count - 1, ")");
   }
   MakeCurrent();
 }
@@ -37,10 +36,10 @@ Device::Device(int index) : index_(index), index_on_reset_(index) {
 Device Device::ForLocalRank(int local_rank) {
   const int count = Count();
   if (local_rank >= count) {
-    const char* share = CannProvider() == "cuda" ? "to share a GPU set CUDA_PROVIDER_RANKS_PER_GPU="
-                                                 : "on the twin set TWIN_DEVICES=";
-    throw InputError("local rank ", local_rank, " has no device: this host has ", count, "; start at most ",
-                     count, " ranks per host, or ", share, local_rank + 1, " or more");
+    const char* share =
+        CannProvider() == "cuda" ? "to share a GPU set CUDA_PROVIDER_RANKS_PER_GPU=" : "on the twin set TWIN_DEVICES=";
+    throw InputError("local rank ", local_rank, " has no device: this host has ", count, "; start at most ", count,
+                     " ranks per host, or ", share, local_rank + 1, " or more");
   }
   return Device(local_rank);
 }
@@ -52,15 +51,12 @@ Device::~Device() {
 
 DeviceMemory Device::memory() const {
   DeviceMemory memory;
-  AclCall(aclrtGetMemInfo(ACL_HBM_MEM, &memory.free_bytes, &memory.total_bytes), "aclrtGetMemInfo", "device ",
-          index_);
+  AclCall(aclrtGetMemInfo(ACL_HBM_MEM, &memory.free_bytes, &memory.total_bytes), "aclrtGetMemInfo", "device ", index_);
   return memory;
 }
 
 void Device::MakeCurrent() const { AclCall(aclrtSetDevice(index_), "aclrtSetDevice", "device ", index_); }
 
-void Device::Synchronize() const {
-  AclCall(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice", "device ", index_);
-}
+void Device::Synchronize() const { AclCall(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice", "device ", index_); }
 
 }  // namespace trireme

@@ -24,9 +24,7 @@ class Device {
   static Device ForLocalRank(int local_rank);
 
   ~Device();
-  Device(Device&& other) noexcept : index_(other.index_), index_on_reset_(other.index_on_reset_) {
-    other.LeaveSet();
-  }
+  Device(Device&& other) noexcept : index_(other.index_), index_on_reset_(other.index_on_reset_) { other.LeaveSet(); }
   Device& operator=(Device&&) = delete;
 
   // Leaves the reset to a library that still uses the device (torch_npu).

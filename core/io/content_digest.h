@@ -1,5 +1,5 @@
-// ContentDigest: 256 bits of SHA-256 that stand for contents where someone may try to make two of them look alike, as in a cache
-// that strangers share. Names in a cache of one's own need less: digest.h.
+// ContentDigest: 256 bits of SHA-256 that stand for contents where someone may try to make two of them look alike, as
+// in a cache that strangers share. Names in a cache of one's own need less: digest.h.
 #pragma once
 
 #include <array>

@@ -24,15 +24,14 @@ class Digester {
   Digester& operator=(const Digester&) = delete;
 
   uint64_t bytes() const {
-    struct stat status {};
+    struct stat status{};
     if (fstat(fd_, &status) != 0) Fail(std::strerror(errno));
     return static_cast<uint64_t>(status.st_size);
   }
 
   void Add(uint64_t begin, uint64_t end) {
     while (begin < end) {
-      const ssize_t got = pread(fd_, block_.data(), std::min<uint64_t>(kBlock, end - begin),
-                                static_cast<off_t>(begin));
+      const ssize_t got = pread(fd_, block_.data(), std::min<uint64_t>(kBlock, end - begin), static_cast<off_t>(begin));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) Fail(got == 0 ? "unexpected end of file" : std::strerror(errno));
       crc_ = Crc32c(block_.data(), static_cast<size_t>(got), crc_);
@@ -54,8 +53,7 @@ class Digester {
 }  // namespace
 
 uint32_t DigestOutside(const std::filesystem::path& file, std::vector<ByteRange> covered) {
-  std::sort(covered.begin(), covered.end(),
-            [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
+  std::sort(covered.begin(), covered.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
   Digester digester(file);
   uint64_t done = 0;
   for (const ByteRange& range : covered) {

@@ -45,8 +45,9 @@ class Inflater {
       const int status = isal_inflate(state_.get());
       text.resize(text.size() - state_->avail_out);
       rest_ = rest_.subspan(given - state_->avail_in);
-      if (status != ISAL_DECOMP_OK) Refuse(status == ISAL_INCORRECT_CHECKSUM ? "is damaged: its digest does not match"
-                                                                             : "is not a gzip file, or is damaged");
+      if (status != ISAL_DECOMP_OK)
+        Refuse(status == ISAL_INCORRECT_CHECKSUM ? "is damaged: its digest does not match"
+                                                 : "is not a gzip file, or is damaged");
       const bool moved = text.size() > had || state_->avail_in < given;
       if (!moved && state_->block_state != ISAL_BLOCK_FINISH) Refuse("is truncated");
     }

@@ -1,5 +1,5 @@
-// Gzip: a compressed file's content, whole in memory. Several members one after the other, as `cat a.gz b.gz` makes them, are
-// one content. Checks the digests in the file.
+// Gzip: a compressed file's content, whole in memory. Several members one after the other, as `cat a.gz b.gz` makes
+// them, are one content. Checks the digests in the file.
 #pragma once
 
 #include <filesystem>

@@ -14,7 +14,7 @@
 namespace trireme {
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int fd = OpenInput(path);
-  struct stat status {};
+  struct stat status{};
   const bool known = fstat(fd, &status) == 0;
   if (known && status.st_size > 0) {
     size_ = static_cast<size_t>(status.st_size);
@@ -32,8 +32,6 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Zstandard: a compressed file's content, whole in memory. Several frames one after the other, as `cat a.zst b.zst` and parallel
-// compressors make them, are one content; skippable frames are skipped. Checks the digests in the file.
+// Zstandard: a compressed file's content, whole in memory. Several frames one after the other, as `cat a.zst b.zst` and
+// parallel compressors make them, are one content; skippable frames are skipped. Checks the digests in the file.
 #pragma once
 
 #include <filesystem>

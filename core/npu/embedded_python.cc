@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 template <typename Function>
 Function* Symbol(void* library, const char* name) {
   void* symbol = dlsym(library, name);
-  if (symbol == nullptr)
-    throw InputError("device npu: libpython has no ", name, "; wanted Python 3.9 or newer");
+  if (symbol == nullptr) throw InputError("device npu: libpython has no ", name, "; wanted Python 3.9 or newer");
   return reinterpret_cast<Function*>(symbol);
 }
 
@@ -38,10 +37,9 @@ std::string PythonNameOf(const fs::path& site) {
   std::smatch found;
   const std::string text = site.string();
   if (std::regex_search(text, found, std::regex("/(python3\\.[0-9]+)/"))) return found[1];
-  throw InputError(
-      "device npu: the torch that this program uses, in ", text,
-      ", is not part of a Python environment; wanted .../lib/python3.N/site-packages/torch: build with "
-      "TRIREME_TORCH_DIR set to such a folder");
+  throw InputError("device npu: the torch that this program uses, in ", text,
+                   ", is not part of a Python environment; wanted .../lib/python3.N/site-packages/torch: build with "
+                   "TRIREME_TORCH_DIR set to such a folder");
 }
 
 void* OpenLibrary(const std::string& python, const fs::path& site) {

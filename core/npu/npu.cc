@@ -27,10 +27,9 @@ void OpenCannLibraries() {
     const std::filesystem::path beside = folder / name;
     const std::string path = std::filesystem::exists(beside) ? beside.string() : name;
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
-    throw InputError(
-        "device npu: CANN is only partly installed: ", name, " is neither in ", folder.string(),
-        " nor on the library path (", dlerror(),
-        "); install the CANN toolkit and kernels and source set_env.sh, or build with TRIREME_CANN=twin");
+    throw InputError("device npu: CANN is only partly installed: ", name, " is neither in ", folder.string(),
+                     " nor on the library path (", dlerror(),
+                     "); install the CANN toolkit and kernels and source set_env.sh, or build with TRIREME_CANN=twin");
   }
 }
 
@@ -38,8 +37,8 @@ void OpenCannLibraries() {
 std::string FindVersion(const EmbeddedPython& python) try {
   return python.Run("import importlib.metadata\nresult = importlib.metadata.version('torch_npu')");
 } catch (const Error& error) {
-  throw InputError("device npu: Python finds no torch_npu (", error.what(), "); wanted ",
-                   TRIREME_TORCH_NPU_VERSION, ": run scripts/setup --npu, or add its folder to PYTHONPATH");
+  throw InputError("device npu: Python finds no torch_npu (", error.what(), "); wanted ", TRIREME_TORCH_NPU_VERSION,
+                   ": run scripts/setup --npu, or add its folder to PYTHONPATH");
 }
 
 // A post release is built for the same torch, and whether it has what is needed shows when it is loaded; any
@@ -48,9 +47,8 @@ void CheckRelease(const std::string& found) {
   const std::string wanted = TRIREME_TORCH_NPU_VERSION;
   const std::string plain = found.substr(0, found.find('+'));
   if (plain == wanted || plain.starts_with(wanted + ".post")) return;
-  throw InputError("device npu: Python finds torch_npu ", found,
-                   ", which is built for another torch; wanted ", wanted, " or a ", wanted,
-                   ".postN; install torch_npu==", wanted,
+  throw InputError("device npu: Python finds torch_npu ", found, ", which is built for another torch; wanted ", wanted,
+                   " or a ", wanted, ".postN; install torch_npu==", wanted,
                    ", or put the folder of such a version first on PYTHONPATH");
 }
 
@@ -65,8 +63,8 @@ std::string UndefinedSymbol(const std::string& text) {
 
 std::string Demangled(const std::string& symbol) {
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+                                                         std::free);
   return status == 0 ? name.get() : symbol;
 }
 
@@ -74,8 +72,8 @@ void Import(const EmbeddedPython& python, const std::string& version) try {
   python.Run("import torch\nimport torch_npu\ntorch.npu.set_compile_mode(jit_compile=False)");
 } catch (const Error& error) {
   if (const std::string symbol = UndefinedSymbol(error.what()); !symbol.empty()) {
-    throw InputError("device npu: torch_npu ", version, " needs ", Demangled(symbol),
-                     ", which neither CANN, in ", std::filesystem::path(AclLibrary()).parent_path().string(),
+    throw InputError("device npu: torch_npu ", version, " needs ", Demangled(symbol), ", which neither CANN, in ",
+                     std::filesystem::path(AclLibrary()).parent_path().string(),
                      ", nor torch has; install the CANN release that this torch_npu was made for, or "
                      "torch_npu==",
                      TRIREME_TORCH_NPU_VERSION);
@@ -137,19 +135,17 @@ Npu& Npu::Open(int device) {
 // By their names in Python: in C++ these are virtual functions and structures whose layout is each version's
 // own.
 NpuMemory Npu::Memory() const {
-  std::istringstream numbers(python_.Run(
-      Concat("import torch\nfound = torch.npu.memory_stats(", device_,
-             ")\nresult = ' '.join(str(found.get(name + '_bytes.all.' + kind, 0))"
-             " for kind in ('current', 'peak') for name in ('allocated', 'reserved', 'requested'))")));
+  std::istringstream numbers(
+      python_.Run(Concat("import torch\nfound = torch.npu.memory_stats(", device_,
+                         ")\nresult = ' '.join(str(found.get(name + '_bytes.all.' + kind, 0))"
+                         " for kind in ('current', 'peak') for name in ('allocated', 'reserved', 'requested'))")));
   NpuMemory memory;
-  numbers >> memory.allocated >> memory.reserved >> memory.requested >> memory.peak_allocated >>
-      memory.peak_reserved >> memory.peak_requested;
+  numbers >> memory.allocated >> memory.reserved >> memory.requested >> memory.peak_allocated >> memory.peak_reserved >>
+      memory.peak_requested;
   TRIREME_CHECK(!numbers.fail()) << "torch.npu.memory_stats has no allocated_bytes.all.current";
   return memory;
 }
 
-void Npu::ResetPeak() {
-  python_.Run(Concat("import torch\ntorch.npu.reset_peak_memory_stats(", device_, ")"));
-}
+void Npu::ResetPeak() { python_.Run(Concat("import torch\ntorch.npu.reset_peak_memory_stats(", device_, ")")); }
 
 }  // namespace trireme

@@ -38,7 +38,6 @@ class Npu : public ComputeStream {
   Stream Current() override { return Stream::Borrow(bridge_.CurrentStream()); }
 
  private:
-
   const int device_;
   const std::string version_;
   const EmbeddedPython& python_;

@@ -25,8 +25,8 @@ constexpr CodeTable kNormal = {-1.0F,
                                1.0F};
 
 // A sign, two bits of an exponent, one of a fraction; by 12, the largest of them.
-constexpr CodeTable kFloating = {0.0F,     0.0625F / 12, 8.0F / 12,  1.0F,  4.0F / 12,  0.5F,  2.0F / 12,  0.25F,
-                                 0.0F,     -0.0625F / 12, -8.0F / 12, -1.0F, -4.0F / 12, -0.5F, -2.0F / 12, -0.25F};
+constexpr CodeTable kFloating = {0.0F, 0.0625F / 12,  8.0F / 12,  1.0F,  4.0F / 12,  0.5F,  2.0F / 12,  0.25F,
+                                 0.0F, -0.0625F / 12, -8.0F / 12, -1.0F, -4.0F / 12, -0.5F, -2.0F / 12, -0.25F};
 
 // Zero has two codes: 0 for what is at or just below it, 8 for what is just above.
 constexpr std::array<uint8_t, 16> kFloatingAscending = {11, 10, 13, 12, 15, 14, 9, 0, 8, 1, 6, 7, 4, 5, 2, 3};

@@ -1,4 +1,5 @@
-// The values that codes stand for, as bitsandbytes has them: fractions of a block's scale. Those of int8 are code / 127.
+// The values that codes stand for, as bitsandbytes has them: fractions of a block's scale. Those of int8 are code /
+// 127.
 #pragma once
 
 #include <array>
@@ -29,12 +30,12 @@ class NearestCode {
   }
 
  private:
-  std::array<float, 15> middles_;       // between neighbouring values
-  std::array<uint8_t, 16> ascending_;   // codes by value
+  std::array<float, 15> middles_;      // between neighbouring values
+  std::array<uint8_t, 16> ascending_;  // codes by value
 };
 
-// The 256 values of 8 bits, ascending: more of them for small magnitudes, over seven decades. Without negative ones twice as
-// many positive ones.
+// The 256 values of 8 bits, ascending: more of them for small magnitudes, over seven decades. Without negative ones
+// twice as many positive ones.
 std::vector<float> DynamicMap(bool negative);
 
 }  // namespace trireme

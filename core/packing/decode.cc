@@ -76,7 +76,8 @@ void DecodeBlock(const PackedStorage& storage, float scale, const uint8_t* codes
 }
 
 template <typename T>
-void Decode(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes, int64_t begin, int64_t end, T* part_start) {
+void Decode(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes, int64_t begin, int64_t end,
+            T* part_start) {
   const PartScales scales(part, storage, bytes);
   for (int64_t row = begin; row < end; ++row) {
     const bool whole = part.has_whole_rows();

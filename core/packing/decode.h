@@ -1,5 +1,5 @@
-// Decodes rows of a packed part into the rank's matrix: value of the code times scale of its block, in fp32, then rounded to
-// the matrix's type.
+// Decodes rows of a packed part into the rank's matrix: value of the code times scale of its block, in fp32, then
+// rounded to the matrix's type.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ struct RowCodes {
         place(part.has_whole_rows() ? row * part.columns : 0) {}
 };
 
-// Codes of elements of one block. The last block of a matrix, if it is not full, is divided by its scale; the others are
-// multiplied by its inverse: so their codes are rounded elsewhere, too.
+// Codes of elements of one block. The last block of a matrix, if it is not full, is divided by its scale; the others
+// are multiplied by its inverse: so their codes are rounded elsewhere, too.
 void PackBlock(const NearestCode& nearest, std::span<const float> values, float scale, bool divides, const RowCodes& to,
                int64_t offset) {
   const float least = std::max(scale, kLeastScale), inverse = 1.0F / least;
@@ -38,8 +38,8 @@ void PackBlock(const NearestCode& nearest, std::span<const float> values, float 
   }
 }
 
-// Codes of 8 bits; a row of zeros has zeros. Halves go to the even code. The order of the operations is bitsandbytes': torch
-// divides a number by a tensor through the tensor's inverse.
+// Codes of 8 bits; a row of zeros has zeros. Halves go to the even code. The order of the operations is bitsandbytes':
+// torch divides a number by a tensor through the tensor's inverse.
 void PackRow(std::span<const float> values, float scale, uint8_t* codes) {
   const float factor = scale == 0 ? 0 : (1.0F / scale) * 127.0F;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -51,19 +51,21 @@ void PackRow(std::span<const float> values, float scale, uint8_t* codes) {
 template <typename Store>
 void ForEachScale(const PackedPart& part, const Store& store) {
   for (int64_t run = 0; run < part.runs(); ++run) {
-    const int64_t begin = part.RunStart(run), first = begin / part.block, last = (begin + part.run_size() - 1) / part.block;
+    const int64_t begin = part.RunStart(run), first = begin / part.block,
+                  last = (begin + part.run_size() - 1) / part.block;
     for (int64_t b = first; b <= last; ++b) store(run * part.run_blocks + b - first, b);
   }
 }
 
 }  // namespace
 
-void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows, std::span<const float> scales,
-              uint8_t* bytes) {
+void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows,
+              std::span<const float> scales, uint8_t* bytes) {
   const bool wide = storage.kind == PackedStorage::Kind::kInt8;
   const NearestCode nearest(wide ? PackedStorage::Kind::kNf4 : storage.kind);
   const int64_t columns = part.matrix_columns, count = static_cast<int64_t>(rows.values.size()) / columns;
-  const int64_t begin = std::max(rows.first, part.first_row), end = std::min(rows.first + count, part.first_row + part.rows);
+  const int64_t begin = std::max(rows.first, part.first_row),
+                end = std::min(rows.first + count, part.first_row + part.rows);
   const int64_t whole = part.matrix_elements() / part.block;  // full blocks
   for (int64_t row = begin; row < end; ++row) {
     const RowCodes to(part, row - part.first_row, bytes);
@@ -113,7 +115,8 @@ void StoreScales(const PackedPart& part, const PackedStorage& storage, const Nes
     bytes[part.scales + place] = scales.codes[static_cast<size_t>(block)];
   });
   std::memcpy(bytes + part.nested, scales.scales.data(), scales.scales.size() * sizeof(float));
-  std::memcpy(bytes + part.nested + static_cast<int64_t>(scales.scales.size() * sizeof(float)), &scales.offset, sizeof(float));
+  std::memcpy(bytes + part.nested + static_cast<int64_t>(scales.scales.size() * sizeof(float)), &scales.offset,
+              sizeof(float));
 }
 
 }  // namespace trireme

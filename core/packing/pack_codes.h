@@ -15,10 +15,10 @@ struct MatrixRows {
   std::span<const float> values;  // whole rows
 };
 
-// Writes the codes of those rows that the part holds. scales: of the matrix's blocks, from its first one. int8: the caller has
-// rounded the values to fp16, as bitsandbytes does first.
-void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows, std::span<const float> scales,
-              uint8_t* bytes);
+// Writes the codes of those rows that the part holds. scales: of the matrix's blocks, from its first one. int8: the
+// caller has rounded the values to fp16, as bitsandbytes does first.
+void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows,
+              std::span<const float> scales, uint8_t* bytes);
 
 // The same of codes that a file has: of the whole matrix.
 void CopyCodes(const PackedPart& part, std::span<const uint8_t> codes, uint8_t* bytes);

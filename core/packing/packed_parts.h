@@ -1,6 +1,7 @@
-// PackedParts: where the packed weights of a rank's matrix are. A part is what the rank holds of one matrix of the files (q, k
-// or v of a fused matrix, one expert's gate); its blocks are those of the whole file matrix, however it is split, so that any
-// layout decodes the same weights. Scales of a block that a split cuts are on both ranks. No memory, no numbers.
+// PackedParts: where the packed weights of a rank's matrix are. A part is what the rank holds of one matrix of the
+// files (q, k or v of a fused matrix, one expert's gate); its blocks are those of the whole file matrix, however it is
+// split, so that any layout decodes the same weights. Scales of a block that a split cuts are on both ranks. No memory,
+// no numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@
 namespace trireme {
 
 struct PackedPart {
-  std::string name;           // of the matrix in the files
-  int64_t matrix_rows = 0;    // of the file's matrix
+  std::string name;         // of the matrix in the files
+  int64_t matrix_rows = 0;  // of the file's matrix
   int64_t matrix_columns = 0;
-  int64_t first_row = 0;      // of the matrix, that the rank holds
+  int64_t first_row = 0;  // of the matrix, that the rank holds
   int64_t first_column = 0;
   int64_t rows = 0;
   int64_t columns = 0;
-  int64_t local_offset = 0;   // elements of the rank's tensor, row-major
+  int64_t local_offset = 0;  // elements of the rank's tensor, row-major
   int64_t local_stride = 0;
 
-  int64_t block = 0;          // weights of the matrix that share a scale; int8: a row, however it is split
+  int64_t block = 0;  // weights of the matrix that share a scale; int8: a row, however it is split
   int64_t code_bits = 4;
-  int64_t run_blocks = 0;     // the most blocks that a run touches; each run has room for so many scales
+  int64_t run_blocks = 0;  // the most blocks that a run touches; each run has room for so many scales
 
   // Bytes, from the first of the parameter's.
   int64_t codes = 0;   // of 4 bits: two to a byte, the first in the upper half; of 8: signed

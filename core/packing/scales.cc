@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// A fraction is first rounded to one of 65536 between -1 and 1, and the code nearest to that is taken: so the library rounds
-// that reads and writes these files.
+// A fraction is first rounded to one of 65536 between -1 and 1, and the code nearest to that is taken: so the library
+// rounds that reads and writes these files.
 constexpr int kFractions = 65536;
 using CodeOfFraction = std::array<uint8_t, kFractions>;
 

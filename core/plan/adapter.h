@@ -24,7 +24,7 @@ struct AdapterPlan {
   std::set<std::string> saved = {};              // modules trained in full (modules_to_save), "lm_head"
   bool rslora = false;                           // alpha / √rank instead
   double dropout = 0;                            // of the pairs' inputs, during training
-  std::set<std::string> targets = {};  // the modules by last name component where unambiguous, as PEFT does
+  std::set<std::string> targets = {};            // the modules by last name component where unambiguous, as PEFT does
   bool tied = false;  // if the embedding is in `saved`, the head shares its weight, as in the model
   // How pairs start if that takes something away from the weights beside them, as PEFT's init_lora_weights says it:
   // "pissa", "pissa_niter_4", "olora"; empty: it does not.

@@ -33,8 +33,7 @@ std::vector<size_t> DimsInFile(const HfTensor& tensor) {
 }
 
 FilePiece PieceOf(const HfTensor& tensor, const Box& common, const ShardBox& held, const Shape& strides) {
-  FilePiece piece{
-      .tensor = &tensor, .box = {}, .offset = held.offset, .strides = {}, .replica = held.replica};
+  FilePiece piece{.tensor = &tensor, .box = {}, .offset = held.offset, .strides = {}, .replica = held.replica};
   for (size_t dim = 0; dim < strides.size(); ++dim) {
     piece.offset += (common.offset[dim] - held.global.offset[dim]) * strides[dim];
   }

@@ -26,41 +26,39 @@ int64_t CheckedProduct(int world, const std::vector<Factor>& factors) {
     }
     // Sizes beyond the world cannot divide it; the cap keeps the product of three within 64 bits.
     if (factor.size > (1 << 20)) {
-      throw InputError("parallel.", factor.name, " = ", factor.size, " is more than world ", world,
-                       "; lower parallel.", factor.name);
+      throw InputError("parallel.", factor.name, " = ", factor.size, " is more than world ", world, "; lower parallel.",
+                       factor.name);
     }
     product *= factor.size;
     written += Concat(written.empty() ? "" : " x ", factor.name, " ", factor.size);
     if (factor.size > 1) lower += Concat(lower.empty() ? "" : " or ", "parallel.", factor.name);
   }
   if (world % product != 0) {
-    throw InputError("world ", world, " is not divisible by ", written, " = ", product,
-                     "; use a multiple of ", product, " ranks, or lower ", lower);
+    throw InputError("world ", world, " is not divisible by ", written, " = ", product, "; use a multiple of ", product,
+                     " ranks, or lower ", lower);
   }
   return product;
 }
 
 void CheckReplicas(const char* what, int ranks, int replicas) {
   if (replicas >= 1 && ranks % replicas == 0) return;
-  throw InputError("parallel.replicas = ", replicas, " does not divide the ", ranks, " ", what, "; wanted a divisor of ", ranks);
+  throw InputError("parallel.replicas = ", replicas, " does not divide the ", ranks, " ", what,
+                   "; wanted a divisor of ", ranks);
 }
 
 }  // namespace
 
 Grids MakeGrids(int world, const ParallelSizes& sizes) {
   if (world < 1) throw InputError("world ", world, " has no ranks; wanted at least 1");
-  const int dense = static_cast<int>(CheckedProduct(
-      world, {{"tensor", sizes.tensor}, {"pipeline", sizes.pipeline}, {"context", sizes.context}}));
+  const int dense = static_cast<int>(
+      CheckedProduct(world, {{"tensor", sizes.tensor}, {"pipeline", sizes.pipeline}, {"context", sizes.context}}));
   const int expert = static_cast<int>(CheckedProduct(
-      world,
-      {{"expert_tensor", sizes.expert_tensor}, {"expert", sizes.expert}, {"pipeline", sizes.pipeline}}));
+      world, {{"expert_tensor", sizes.expert_tensor}, {"expert", sizes.expert}, {"pipeline", sizes.pipeline}}));
   // pp is the slowest axis of both and has the same size, so the stages of the two grids are the same ranks.
-  Grids grids{Mesh("dense grid",
-                   {{"tp", sizes.tensor}, {"cp", sizes.context}, {"dp", world / dense}, {"pp", sizes.pipeline}}),
-              Mesh("expert grid", {{"etp", sizes.expert_tensor},
-                                   {"ep", sizes.expert},
-                                   {"edp", world / expert},
-                                   {"pp", sizes.pipeline}})};
+  Grids grids{
+      Mesh("dense grid", {{"tp", sizes.tensor}, {"cp", sizes.context}, {"dp", world / dense}, {"pp", sizes.pipeline}}),
+      Mesh("expert grid",
+           {{"etp", sizes.expert_tensor}, {"ep", sizes.expert}, {"edp", world / expert}, {"pp", sizes.pipeline}})};
   if (sizes.replicas == 1) return grids;
   CheckReplicas("data-parallel ranks", world / dense, sizes.replicas);
   CheckReplicas("data-parallel ranks of the experts", world / expert, sizes.replicas);

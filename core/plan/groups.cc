@@ -64,7 +64,12 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs) {
       {"tp", kDense, {"tp"}, kLayer, large, "tensor and sequence parallel layers"},
       {"cp", kDense, {"cp"}, kLayer, large, "attention over long sequences"},
       {"tp-cp", kDense, {"tp", "cp"}, kLayer, small, "router statistics of a micro batch"},
-      {"stage", kDense, {"tp", "cp", "dp"}, kLayer, small, "router statistics of all data-parallel ranks, matrices for muon"},
+      {"stage",
+       kDense,
+       {"tp", "cp", "dp"},
+       kLayer,
+       small,
+       "router statistics of all data-parallel ranks, matrices for muon"},
       {"etp", kExpert, {"etp"}, kLayer, large, "tensor parallel experts"},
       {"ep", kExpert, {"ep"}, kLayer, large, "tokens to experts and back"},
       {"etp-ep", kExpert, {"etp", "ep"}, kLayer, large, "tokens to experts by all-gather"},
@@ -108,8 +113,9 @@ const PlannedGroup& GroupPlan::Find(const std::string& name) const {
   for (const PlannedGroup& group : groups_) {
     if (group.spec.name == name) return group;
   }
-  throw InputError("no group '", name, "' is planned; known: ",
-                   Join(groups_, ", ", [](const PlannedGroup& group) { return group.spec.name; }));
+  throw InputError("no group '", name, "' is planned; known: ", Join(groups_, ", ", [](const PlannedGroup& group) {
+                     return group.spec.name;
+                   }));
 }
 
 RankList GroupPlan::Members(const std::string& name, int rank) const {
@@ -137,10 +143,9 @@ std::string GroupPlan::ToText() const {
     const std::string memory = !group.shares.empty()        ? "= " + group.shares
                                : group.needs_communicator() ? Concat("2 x ", group.spec.buffer_mb)
                                                             : "-";
-    text << "  " << std::left << std::setw(11) << group.spec.name << std::setw(11)
-         << Join(group.spec.axes, " ") << std::right << std::setw(8) << group.members.size() << std::setw(6)
-         << group.members.front().size() << std::setw(11) << memory << "  " << MembersText(group.members)
-         << "\n";
+    text << "  " << std::left << std::setw(11) << group.spec.name << std::setw(11) << Join(group.spec.axes, " ")
+         << std::right << std::setw(8) << group.members.size() << std::setw(6) << group.members.front().size()
+         << std::setw(11) << memory << "  " << MembersText(group.members) << "\n";
   }
   const std::vector<int> sums = DeviceMemoryMb();
   const auto [least, most] = std::minmax_element(sums.begin(), sums.end());

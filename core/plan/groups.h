@@ -38,7 +38,7 @@ std::vector<GroupSpec> TrainingGroups(const GroupNeeds& needs);
 struct PlannedGroup {
   GroupSpec spec;
   std::vector<RankList> members;  // one list for each group; a rank is in at most one
-  std::string shares;  // name of the earlier group whose communicator this one shares; or empty
+  std::string shares;             // name of the earlier group whose communicator this one shares; or empty
 
   // Whether a communicator is created: a group of one is an identity, and a shared one already exists.
   bool needs_communicator() const;

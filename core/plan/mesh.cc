@@ -32,8 +32,8 @@ void Mesh::AddDigit(const std::string& name, int size, int stride) {
 void Mesh::Factor(std::string_view axis, const Axis& inner, const std::string& outer) {
   const Digit whole = Find(axis);
   if (inner.size < 1 || whole.size % inner.size != 0) {
-    throw InputError(name_, ": axis ", axis, " = ", whole.size, " is not divisible by ", inner.name, " = ",
-                     inner.size, "; choose a divisor of ", whole.size);
+    throw InputError(name_, ": axis ", axis, " = ", whole.size, " is not divisible by ", inner.name, " = ", inner.size,
+                     "; choose a divisor of ", whole.size);
   }
   AddDigit(inner.name, inner.size, whole.stride);
   AddDigit(outer, whole.size / inner.size, whole.stride * inner.size);
@@ -74,14 +74,13 @@ std::vector<int> Mesh::Coordinates(int rank) const {
 
 int Mesh::RankAt(const std::vector<int>& coordinates) const {
   if (coordinates.size() != axes_.size()) {
-    throw InputError(name_, ": ", coordinates.size(), " coordinates given; wanted one for each of ",
-                     KnownAxes());
+    throw InputError(name_, ": ", coordinates.size(), " coordinates given; wanted one for each of ", KnownAxes());
   }
   int rank = 0;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (coordinates[i] < 0 || coordinates[i] >= axes_[i].size) {
-      throw InputError(name_, ": ", axes_[i].name, " coordinate ", coordinates[i],
-                       " is out of range; wanted 0 to ", axes_[i].size - 1);
+      throw InputError(name_, ": ", axes_[i].name, " coordinate ", coordinates[i], " is out of range; wanted 0 to ",
+                       axes_[i].size - 1);
     }
     rank += coordinates[i] * digits_[i].stride;
   }
@@ -130,8 +129,8 @@ std::string Mesh::ToText() const {
   }
   text << "\n  axis     size  stride\n";
   for (const Digit& digit : digits_) {
-    text << "  " << std::left << std::setw(8) << digit.name << std::right << std::setw(5) << digit.size
-         << std::setw(8) << digit.stride << "\n";
+    text << "  " << std::left << std::setw(8) << digit.name << std::right << std::setw(5) << digit.size << std::setw(8)
+         << digit.stride << "\n";
   }
   return text.str();
 }

@@ -1,5 +1,5 @@
-// PackedStorage: how a frozen matrix is stored in 4 or 8 bits a weight, by bitsandbytes' rules: consecutive weights of a file's
-// matrix, row after row, form blocks with a scale each. Numbers are in core/packing/.
+// PackedStorage: how a frozen matrix is stored in 4 or 8 bits a weight, by bitsandbytes' rules: consecutive weights of
+// a file's matrix, row after row, form blocks with a scale each. Numbers are in core/packing/.
 #pragma once
 
 #include <cstdint>

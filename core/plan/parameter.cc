@@ -51,8 +51,8 @@ void AppendCopies(const std::vector<HfTensor>& stored, const LocalBox& held, con
     copy.file_strides = file_strides;
     copy.file_offset = OffsetOf(Minus(common->offset, tensor.box.offset), file_strides);
     copy.local_strides = local_strides;
-    copy.local_offset = OffsetOf(held.local_offset, local_strides) +
-                        OffsetOf(Minus(common->offset, held.global.offset), local_strides);
+    copy.local_offset =
+        OffsetOf(held.local_offset, local_strides) + OffsetOf(Minus(common->offset, held.global.offset), local_strides);
     copy.replica = held.replica;
     copies.push_back(std::move(copy));
   }
@@ -88,8 +88,8 @@ Parameter StackedParameter(ParameterDeclaration declaration, const std::vector<s
 
 std::vector<SliceCopy> BoxCopies(const std::vector<HfTensor>& stored, const Box& wanted) {
   std::vector<SliceCopy> copies;
-  AppendCopies(stored, {.global = wanted, .local_offset = Shape(wanted.extent.size(), 0)}, RowMajorStrides(wanted.extent),
-               copies);
+  AppendCopies(stored, {.global = wanted, .local_offset = Shape(wanted.extent.size(), 0)},
+               RowMajorStrides(wanted.extent), copies);
   return copies;
 }
 

@@ -33,10 +33,9 @@ struct Parameter {
   ParameterDeclaration declaration;
   std::vector<HfTensor> hf;
   Initial initial;
-  bool trained = true;  // false: no gradient and no optimizer state
-  bool added = false;   // not part of the model, such as a low-rank pair: absent from a model's files
-  bool is_buffer =
-      false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
+  bool trained = true;     // false: no gradient and no optimizer state
+  bool added = false;      // not part of the model, such as a low-rank pair: absent from a model's files
+  bool is_buffer = false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
   std::optional<PackedStorage> packed = {};  // stored in 4 or 8 bits a weight; nullopt: in the type of the computation
 };
 
@@ -58,7 +57,8 @@ struct SliceCopy {
   int replica = 0;      // 0: this rank owns the elements
 };
 
-// The copies that fill a row-major tensor with `wanted`, a box of the parameter, from the file tensors that it is stored in.
+// The copies that fill a row-major tensor with `wanted`, a box of the parameter, from the file tensors that it is
+// stored in.
 std::vector<SliceCopy> BoxCopies(const std::vector<HfTensor>& stored, const Box& wanted);
 
 // All copies that fill (or, in reverse, save) what `rank` holds. Padding is never copied.

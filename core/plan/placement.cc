@@ -97,8 +97,8 @@ void Placement::CheckBlock(size_t index, const Block& block) const {
   const Dim& dim = declaration_.dims[index];
   const int ranks = dim.axis.empty() ? 1 : mesh_.Size(dim.axis);
   if (block.size < 0 || block.padding < 0 || block.parts < 1 || block.unit < 1) {
-    throw InputError(name(), ": dim ", index, " has a block of size ", block.size, ", padding ",
-                     block.padding, ", parts ", block.parts, ", unit ", block.unit,
+    throw InputError(name(), ": dim ", index, " has a block of size ", block.size, ", padding ", block.padding,
+                     ", parts ", block.parts, ", unit ", block.unit,
                      "; wanted no negative value, parts and unit at least 1");
   }
   if (ranks % block.parts != 0) {
@@ -169,8 +169,7 @@ AxisNames Placement::GradientSumAxes() const {
   const AxisNames data = declaration_.grid == GridKind::kDense ? AxisNames{"cp", "dp"} : AxisNames{"edp"};
   AxisNames axes;
   for (const Axis& axis : mesh_.axes()) {
-    if (Contains(data, axis.name) || Contains(declaration_.partial_gradient, axis.name))
-      axes.push_back(axis.name);
+    if (Contains(data, axis.name) || Contains(declaration_.partial_gradient, axis.name)) axes.push_back(axis.name);
   }
   return axes;
 }

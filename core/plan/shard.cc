@@ -17,16 +17,15 @@ int64_t Dot(const Shape& a, const Shape& b) {
 bool Inside(const Box& box, const Shape& shape) {
   if (box.offset.size() != shape.size() || box.extent.size() != shape.size()) return false;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
-    if (box.offset[dim] < 0 || box.extent[dim] < 0 || box.offset[dim] + box.extent[dim] > shape[dim])
-      return false;
+    if (box.offset[dim] < 0 || box.extent[dim] < 0 || box.offset[dim] + box.extent[dim] > shape[dim]) return false;
   }
   return true;
 }
 
 }  // namespace
 
-Shard::Shard(std::string key_, DType dtype_, Shape global_shape_, Shape strides_,
-             std::vector<ShardBox> boxes_, void* data_)
+Shard::Shard(std::string key_, DType dtype_, Shape global_shape_, Shape strides_, std::vector<ShardBox> boxes_,
+             void* data_)
     : key(std::move(key_)),
       dtype(dtype_),
       global_shape(std::move(global_shape_)),
@@ -39,12 +38,11 @@ Shard::Shard(std::string key_, DType dtype_, Shape global_shape_, Shape strides_
   }
   for (const ShardBox& box : boxes) {
     if (!Inside(box.global, global_shape)) {
-      throw InputError(key, ": box ", ToText(box.global), " is not inside the shape ",
-                       ShapeText(global_shape));
+      throw InputError(key, ": box ", ToText(box.global), " is not inside the shape ", ShapeText(global_shape));
     }
     if (box.offset < 0 || box.replica < 0) {
-      throw InputError(key, ": box ", ToText(box.global), " has offset ", box.offset, " and replica ",
-                       box.replica, "; wanted both at least 0");
+      throw InputError(key, ": box ", ToText(box.global), " has offset ", box.offset, " and replica ", box.replica,
+                       "; wanted both at least 0");
     }
     if (data == nullptr && box.global.elements() > 0) {
       throw InputError(key, ": box ", ToText(box.global), " has no memory");
@@ -58,8 +56,8 @@ Shard LocalShard(const Placement& placement, int rank, void* data) {
   for (LocalBox& local : placement.LocalBoxes(rank)) {
     boxes.push_back({std::move(local.global), Dot(local.local_offset, strides), local.replica});
   }
-  return Shard(placement.name(), placement.declaration().dtype, placement.GlobalShape(), strides,
-               std::move(boxes), data);
+  return Shard(placement.name(), placement.declaration().dtype, placement.GlobalShape(), strides, std::move(boxes),
+               data);
 }
 
 Shard FlatShard(const Placement& placement, int rank, const FlatShare& share, std::string key, DType dtype,
@@ -71,8 +69,7 @@ Shard FlatShard(const Placement& placement, int rank, const FlatShare& share, st
     for (const LocalBox& held : placement.LocalBoxes(rank, share.distinct)) {
       const auto common = Intersect(piece.box, {held.local_offset, held.global.extent});
       if (!common) continue;  // padding, or another block
-      ShardBox box = {
-          {held.global.offset, common->extent}, Dot(common->offset, strides) - share.begin, held.replica};
+      ShardBox box = {{held.global.offset, common->extent}, Dot(common->offset, strides) - share.begin, held.replica};
       for (size_t dim = 0; dim < local_shape.size(); ++dim) {
         box.global.offset[dim] += common->offset[dim] - held.local_offset[dim];
       }

@@ -20,14 +20,12 @@ struct Shard {
   std::string key;
   DType dtype;
   Shape global_shape;
-  Shape
-      strides;  // in elements, the same for each box: element i of a box is data[offset + sum of i * strides]
+  Shape strides;  // in elements, the same for each box: element i of a box is data[offset + sum of i * strides]
   std::vector<ShardBox> boxes;
   void* data;
 
   // Rejects boxes outside the global shape, mismatched numbers of dims, and boxes without memory.
-  Shard(std::string key, DType dtype, Shape global_shape, Shape strides, std::vector<ShardBox> boxes,
-        void* data);
+  Shard(std::string key, DType dtype, Shape global_shape, Shape strides, std::vector<ShardBox> boxes, void* data);
 };
 
 // The rank's whole local tensor, row-major at `data`.
@@ -41,7 +39,6 @@ struct FlatShare {
   int64_t end = 0;
   AxisNames distinct;
 };
-Shard FlatShard(const Placement& placement, int rank, const FlatShare& share, std::string key, DType dtype,
-                void* data);
+Shard FlatShard(const Placement& placement, int rank, const FlatShare& share, std::string key, DType dtype, void* data);
 
 }  // namespace trireme

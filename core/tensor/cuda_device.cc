@@ -11,9 +11,7 @@ class CudaDevice : public TensorDevice {
  public:
   explicit CudaDevice(Cuda& cuda) : cuda_(cuda) {}
 
-  at::Device torch() const override {
-    return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(cuda_.device()));
-  }
+  at::Device torch() const override { return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(cuda_.device())); }
   std::string software() const override {
     return Concat("libtorch ", TorchHeaderVersion(), ", CUDA ", cuda_.bridge().RuntimeVersion());
   }
@@ -33,8 +31,7 @@ class CudaDevice : public TensorDevice {
 
 std::string WhyNoCuda(const std::string& provider) {
   if (provider == "cuda") return "";
-  return Concat("this program was built with TRIREME_CANN=", provider,
-                "; build with TRIREME_CANN=cuda (docs/cuda.md)");
+  return Concat("this program was built with TRIREME_CANN=", provider, "; build with TRIREME_CANN=cuda (docs/cuda.md)");
 }
 
 }  // namespace

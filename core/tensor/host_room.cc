@@ -28,7 +28,8 @@ HostRoom::Kept HostRoom::Keep(const at::Tensor& tensor) {
 at::Tensor HostRoom::Bring(Kept kept) {
   if (!kept.buffer) return kept.tensor;
   at::Tensor tensor = at::empty(kept.shape, kept.tensor.options());
-  CopyAsync(tensor.data_ptr(), kept.buffer->data(), tensor.nbytes(), CopyKind::kHostToDevice, ComputeStreamOf(tensor.device()));
+  CopyAsync(tensor.data_ptr(), kept.buffer->data(), tensor.nbytes(), CopyKind::kHostToDevice,
+            ComputeStreamOf(tensor.device()));
   free_.push_back(std::move(kept.buffer));  // whoever takes it is queued behind this copy
   return tensor;
 }

@@ -1,6 +1,6 @@
-// HostRoom: tensors of a device that wait in pinned host memory until they are wanted again. Both ways are queued behind what is
-// computed, so that the host never waits, and memory is reused when everything queued has passed it. On the cpu nothing is copied.
-// Not for weights, which stay longer than a step.
+// HostRoom: tensors of a device that wait in pinned host memory until they are wanted again. Both ways are queued
+// behind what is computed, so that the host never waits, and memory is reused when everything queued has passed it. On
+// the cpu nothing is copied. Not for weights, which stay longer than a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -26,8 +26,7 @@ std::vector<KernelTime> TimeKernels(const std::function<void()>& work) {
   }
   std::vector<KernelTime> times;
   for (const auto& [name, time] : by_name) times.push_back(time);
-  std::sort(times.begin(), times.end(),
-            [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
+  std::sort(times.begin(), times.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
   return times;
 }
 

@@ -29,8 +29,7 @@ double Best(const TensorDevice& device, int tries, Work work) {
 
 // Random elements: a device that saves power on zeros and ones would appear faster than it is.
 double BestMatMul(int64_t size, DType dtype, const TensorDevice& device, int tries) {
-  const at::Tensor a = at::rand({size, size}, at::TensorOptions(at::kFloat).device(device.torch()))
-                           .to(ToTorch(dtype)),
+  const at::Tensor a = at::rand({size, size}, at::TensorOptions(at::kFloat).device(device.torch())).to(ToTorch(dtype)),
                    b = a.t().contiguous();
   at::Tensor product = at::empty_like(a);
   return Best(device, tries, [&] { at::mm_out(product, a, b); });

@@ -11,9 +11,7 @@ const std::vector<TensorDeviceEntry>& TensorDevices() {
   return devices;
 }
 
-const TensorDeviceEntry& ChooseTensorDevice(DeviceChoice choice) {
-  return ChooseTensorDevice(choice, CannProvider());
-}
+const TensorDeviceEntry& ChooseTensorDevice(DeviceChoice choice) { return ChooseTensorDevice(choice, CannProvider()); }
 
 const TensorDeviceEntry& ChooseTensorDevice(DeviceChoice choice, const std::string& provider) {
   const std::string name = SpellingOf(*DeviceChoice_descriptor()->FindValueByNumber(choice));

@@ -19,13 +19,12 @@ std::string FirstLine(const c10::Error& error) {
 std::string OutOfMemory(const std::string& line, int64_t planned) {
   std::string figures = line.substr(0, line.find(" If reserved "));
   if (figures.ends_with('.')) figures.pop_back();
-  return Concat(
-      "not enough device memory: ", figures,
-      ". Set memory.recompute to full, lower run.micro_batch or data.max_length, raise parallel.zero, or "
-      "split the model over more ranks (parallel.tensor, parallel.pipeline); ",
-      planned == 0 ? "`trireme train --dry-run` shows the memory per rank"
-                   : Concat("the plan of this rank was ", planned >> 20,
-                            " MiB, `trireme train --dry-run` shows its parts"));
+  return Concat("not enough device memory: ", figures,
+                ". Set memory.recompute to full, lower run.micro_batch or data.max_length, raise parallel.zero, or "
+                "split the model over more ranks (parallel.tensor, parallel.pipeline); ",
+                planned == 0 ? "`trireme train --dry-run` shows the memory per rank"
+                             : Concat("the plan of this rank was ", planned >> 20,
+                                      " MiB, `trireme train --dry-run` shows its parts"));
 }
 
 }  // namespace

@@ -13,9 +13,7 @@ int TorchThreads() { return at::get_num_threads(); }
 
 void SetTorchThreads(int threads) { at::set_num_threads(threads); }
 
-void SetTorchDeterministic(bool on) {
-  at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/true);
-}
+void SetTorchDeterministic(bool on) { at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/true); }
 
 void SetExactSums() {
   at::Context& context = at::globalContext();

@@ -45,9 +45,7 @@ class EventFile {
   void Put(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) Fail("cannot be written");
   }
-  [[noreturn]] void Fail(const char* what) const {
-    throw RuntimeError(path_, ": ", what, ": ", std::strerror(errno));
-  }
+  [[noreturn]] void Fail(const char* what) const { throw RuntimeError(path_, ": ", what, ": ", std::strerror(errno)); }
 
   std::string path_, aside_;
   FILE* file_ = nullptr;

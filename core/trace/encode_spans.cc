@@ -21,8 +21,8 @@ std::string EncodeSpans(const std::vector<TraceSpan>& spans) {
       args.push_back(key);
       args.push_back(value);
     }
-    list.push_back(Json::array(
-        {lane->second, span.name, span.start_ns - start, span.end_ns - span.start_ns, std::move(args)}));
+    list.push_back(
+        Json::array({lane->second, span.name, span.start_ns - start, span.end_ns - span.start_ns, std::move(args)}));
   }
   return JsonLine({{"start", start}, {"lanes", std::move(lanes)}, {"spans", std::move(list)}});
 }

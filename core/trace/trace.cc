@@ -13,8 +13,7 @@ int64_t Nanoseconds() {
 
 }  // namespace
 
-Trace::Trace()
-    : offset_ns_(Nanoseconds<std::chrono::system_clock>() - Nanoseconds<std::chrono::steady_clock>()) {}
+Trace::Trace() : offset_ns_(Nanoseconds<std::chrono::system_clock>() - Nanoseconds<std::chrono::steady_clock>()) {}
 
 int64_t Trace::Now() const { return offset_ns_ + Nanoseconds<std::chrono::steady_clock>(); }
 

@@ -60,9 +60,8 @@ class Span {
     if (trace_ != nullptr) Begin(lane, std::string(name));
   }
   template <typename MakeName>
-  requires(!std::is_convertible_v<const MakeName&, std::string_view>)
-      Span(Trace* trace, std::string_view lane, const MakeName& make_name)
-      : trace_(trace) {
+    requires(!std::is_convertible_v<const MakeName&, std::string_view>)
+  Span(Trace* trace, std::string_view lane, const MakeName& make_name) : trace_(trace) {
     if (trace_ != nullptr) Begin(lane, make_name());
   }
   ~Span() {

@@ -1,5 +1,5 @@
-// Implements column_file.h with Arrow's libraries: Parquet by row groups, of which the last few are in memory, and Arrow's IPC
-// format, as a file or as a stream (which `datasets` writes), mapped.
+// Implements column_file.h with Arrow's libraries: Parquet by row groups, of which the last few are in memory, and
+// Arrow's IPC format, as a file or as a stream (which `datasets` writes), mapped.
 #include "data/columns/column_file.h"
 
 #include <arrow/io/file.h>
@@ -29,7 +29,8 @@ namespace {
 
 using Batch = std::shared_ptr<arrow::RecordBatch>;
 
-constexpr size_t kGroupsInMemory = 3;  // rows are read in order by several threads, which may be on both sides of a boundary
+constexpr size_t kGroupsInMemory =
+    3;  // rows are read in order by several threads, which may be on both sides of a boundary
 
 void Need(const arrow::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
@@ -64,7 +65,8 @@ class Batches : public ColumnFile {
  protected:
   void AddRows(int64_t rows) {
     if (rows < 0 || rows > std::numeric_limits<int64_t>::max() - this->rows()) {
-      throw std::runtime_error("says that batch " + std::to_string(batches()) + " has " + std::to_string(rows) + " rows");
+      throw std::runtime_error("says that batch " + std::to_string(batches()) + " has " + std::to_string(rows) +
+                               " rows");
     }
     ends_.push_back(this->rows() + rows);
   }
@@ -108,7 +110,8 @@ class ArrowFile : public Batches {
 
   // A stream ends with a mark of no length, or with its file; bytes beyond are another stream that nobody would read.
   void RefuseRest() const {
-    if (Need(file_->Tell()) < Need(file_->GetSize())) throw std::runtime_error("has other bytes after the end of its stream");
+    if (Need(file_->Tell()) < Need(file_->GetSize()))
+      throw std::runtime_error("has other bytes after the end of its stream");
   }
 
   void Add(Batch batch) {
@@ -167,7 +170,7 @@ ColumnFile* OpenByName(const std::string& path) {
 }  // namespace trireme
 
 extern "C" __attribute__((visibility("default"))) trireme::ColumnFile* trireme_open_column_file(const char* path,
-                                                                                               std::string& error) {
+                                                                                                std::string& error) {
   try {
     return trireme::OpenByName(path);
   } catch (const std::exception& problem) {

@@ -1,5 +1,5 @@
-// A file of columns (Parquet, Arrow) as records: what the module that is linked with Arrow's libraries offers to the program,
-// which is not. No exception leaves the module.
+// A file of columns (Parquet, Arrow) as records: what the module that is linked with Arrow's libraries offers to the
+// program, which is not. No exception leaves the module.
 #pragma once
 
 #include <cstdint>

@@ -69,56 +69,101 @@ Json PrintedAt(const arrow::Array& array, int64_t index) {
 
 Json IntegerAt(const arrow::Array& array, int64_t index) {
   switch (array.type_id()) {
-    case Type::INT8: return NumberAt<arrow::Int8Array>(array, index);
-    case Type::INT16: return NumberAt<arrow::Int16Array>(array, index);
-    case Type::INT32: return NumberAt<arrow::Int32Array>(array, index);
-    case Type::INT64: return NumberAt<arrow::Int64Array>(array, index);
-    case Type::UINT8: return NumberAt<arrow::UInt8Array>(array, index);
-    case Type::UINT16: return NumberAt<arrow::UInt16Array>(array, index);
-    case Type::UINT32: return NumberAt<arrow::UInt32Array>(array, index);
-    default: return NumberAt<arrow::UInt64Array>(array, index);
+    case Type::INT8:
+      return NumberAt<arrow::Int8Array>(array, index);
+    case Type::INT16:
+      return NumberAt<arrow::Int16Array>(array, index);
+    case Type::INT32:
+      return NumberAt<arrow::Int32Array>(array, index);
+    case Type::INT64:
+      return NumberAt<arrow::Int64Array>(array, index);
+    case Type::UINT8:
+      return NumberAt<arrow::UInt8Array>(array, index);
+    case Type::UINT16:
+      return NumberAt<arrow::UInt16Array>(array, index);
+    case Type::UINT32:
+      return NumberAt<arrow::UInt32Array>(array, index);
+    default:
+      return NumberAt<arrow::UInt64Array>(array, index);
   }
 }
 
 Json NestedAt(const arrow::Array& array, int64_t index) {
   switch (array.type_id()) {
-    case Type::LIST: return ListAt<arrow::ListArray>(array, index);
-    case Type::LARGE_LIST: return ListAt<arrow::LargeListArray>(array, index);
-    case Type::FIXED_SIZE_LIST: return ListAt<arrow::FixedSizeListArray>(array, index);
-    case Type::LIST_VIEW: return ListAt<arrow::ListViewArray>(array, index);
-    case Type::LARGE_LIST_VIEW: return ListAt<arrow::LargeListViewArray>(array, index);
-    case Type::STRUCT: return StructAt(array, index);
-    case Type::MAP: return MapAt(array, index);
+    case Type::LIST:
+      return ListAt<arrow::ListArray>(array, index);
+    case Type::LARGE_LIST:
+      return ListAt<arrow::LargeListArray>(array, index);
+    case Type::FIXED_SIZE_LIST:
+      return ListAt<arrow::FixedSizeListArray>(array, index);
+    case Type::LIST_VIEW:
+      return ListAt<arrow::ListViewArray>(array, index);
+    case Type::LARGE_LIST_VIEW:
+      return ListAt<arrow::LargeListViewArray>(array, index);
+    case Type::STRUCT:
+      return StructAt(array, index);
+    case Type::MAP:
+      return MapAt(array, index);
     case Type::DICTIONARY: {
       const auto& indexed = static_cast<const arrow::DictionaryArray&>(array);
       return ValueJson(*indexed.dictionary(), indexed.GetValueIndex(index));
     }
-    case Type::EXTENSION: return ValueJson(*static_cast<const arrow::ExtensionArray&>(array).storage(), index);
-    default: throw std::runtime_error("columns of type " + array.type()->ToString() + " are unsupported");
+    case Type::EXTENSION:
+      return ValueJson(*static_cast<const arrow::ExtensionArray&>(array).storage(), index);
+    default:
+      throw std::runtime_error("columns of type " + array.type()->ToString() + " are unsupported");
   }
 }
 
 Json ValueJson(const arrow::Array& array, int64_t index) {
   if (array.IsNull(index)) return nullptr;
   switch (array.type_id()) {
-    case Type::NA: return nullptr;
-    case Type::STRING: return TextAt<arrow::StringArray>(array, index);
-    case Type::LARGE_STRING: return TextAt<arrow::LargeStringArray>(array, index);
-    case Type::STRING_VIEW: return TextAt<arrow::StringViewArray>(array, index);
-    case Type::BOOL: return NumberAt<arrow::BooleanArray>(array, index);
-    case Type::INT8: case Type::INT16: case Type::INT32: case Type::INT64:
-    case Type::UINT8: case Type::UINT16: case Type::UINT32: case Type::UINT64: return IntegerAt(array, index);
+    case Type::NA:
+      return nullptr;
+    case Type::STRING:
+      return TextAt<arrow::StringArray>(array, index);
+    case Type::LARGE_STRING:
+      return TextAt<arrow::LargeStringArray>(array, index);
+    case Type::STRING_VIEW:
+      return TextAt<arrow::StringViewArray>(array, index);
+    case Type::BOOL:
+      return NumberAt<arrow::BooleanArray>(array, index);
+    case Type::INT8:
+    case Type::INT16:
+    case Type::INT32:
+    case Type::INT64:
+    case Type::UINT8:
+    case Type::UINT16:
+    case Type::UINT32:
+    case Type::UINT64:
+      return IntegerAt(array, index);
     case Type::HALF_FLOAT:
       return arrow::util::Float16::FromBits(static_cast<const arrow::HalfFloatArray&>(array).Value(index)).ToDouble();
-    case Type::FLOAT: return static_cast<double>(static_cast<const arrow::FloatArray&>(array).Value(index));
-    case Type::DOUBLE: return NumberAt<arrow::DoubleArray>(array, index);
-    case Type::BINARY: return BytesAt<arrow::BinaryArray>(array, index);
-    case Type::LARGE_BINARY: return BytesAt<arrow::LargeBinaryArray>(array, index);
-    case Type::BINARY_VIEW: return BytesAt<arrow::BinaryViewArray>(array, index);
-    case Type::FIXED_SIZE_BINARY: return BytesAt<arrow::FixedSizeBinaryArray>(array, index);
-    case Type::DATE32: case Type::DATE64: case Type::TIME32: case Type::TIME64: case Type::TIMESTAMP: case Type::DURATION:
-    case Type::DECIMAL32: case Type::DECIMAL64: case Type::DECIMAL128: case Type::DECIMAL256: return PrintedAt(array, index);
-    default: return NestedAt(array, index);
+    case Type::FLOAT:
+      return static_cast<double>(static_cast<const arrow::FloatArray&>(array).Value(index));
+    case Type::DOUBLE:
+      return NumberAt<arrow::DoubleArray>(array, index);
+    case Type::BINARY:
+      return BytesAt<arrow::BinaryArray>(array, index);
+    case Type::LARGE_BINARY:
+      return BytesAt<arrow::LargeBinaryArray>(array, index);
+    case Type::BINARY_VIEW:
+      return BytesAt<arrow::BinaryViewArray>(array, index);
+    case Type::FIXED_SIZE_BINARY:
+      return BytesAt<arrow::FixedSizeBinaryArray>(array, index);
+    case Type::DATE32:
+    case Type::DATE64:
+    case Type::TIME32:
+    case Type::TIME64:
+    case Type::TIMESTAMP:
+    case Type::DURATION:
+    case Type::DECIMAL32:
+    case Type::DECIMAL64:
+    case Type::DECIMAL128:
+    case Type::DECIMAL256:
+      return PrintedAt(array, index);
+    default:
+      return NestedAt(array, index);
   }
 }
 

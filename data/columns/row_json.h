@@ -1,5 +1,5 @@
-// Rows of Arrow's arrays as JSON, as pyarrow's to_pylist makes Python objects of them: lists, structs as objects, dictionaries
-// by their values. Knows no file.
+// Rows of Arrow's arrays as JSON, as pyarrow's to_pylist makes Python objects of them: lists, structs as objects,
+// dictionaries by their values. Knows no file.
 #pragma once
 
 #include <arrow/record_batch.h>

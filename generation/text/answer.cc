@@ -5,8 +5,7 @@
 
 namespace trireme {
 
-Answer::Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer)
-    : rules_(rules), most_(most) {
+Answer::Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer) : rules_(rules), most_(most) {
   if (tokenizer != nullptr) decoder_.emplace(*tokenizer, /*skip_special=*/!rules.keep_special);
 }
 

@@ -25,12 +25,14 @@ std::vector<AnswerPrompt> AnswerPromptsOf(const RowSource& rows, int64_t most) {
   for (int64_t i = 0; i < rows.size(); ++i) {
     const Row row = rows.Read(i);
     if (!row.images.empty() || !row.grids.empty()) {
-      throw InputError("eval.generate: validation row ", i + 1, " has images, and evaluation generates answers to text only; set ",
+      throw InputError("eval.generate: validation row ", i + 1,
+                       " has images, and evaluation generates answers to text only; set ",
                        "eval.generate to false, or keep records with images out of data.valid");
     }
     const std::vector<int64_t> starts = row.starts.empty() ? std::vector<int64_t>{0} : row.starts;
     for (size_t document = 0; document < starts.size(); ++document) {
-      const size_t end = document + 1 < starts.size() ? static_cast<size_t>(starts[document + 1]) : row.input_ids.size();
+      const size_t end =
+          document + 1 < starts.size() ? static_cast<size_t>(starts[document + 1]) : row.input_ids.size();
       std::optional<AnswerPrompt> prompt = LastAnswer(row, static_cast<size_t>(starts[document]), end);
       if (prompt) prompts.push_back(std::move(*prompt));
       if (most > 0 && std::ssize(prompts) == most) return prompts;

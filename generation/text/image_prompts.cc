@@ -34,8 +34,9 @@ ContentDigest DigestOf(const ImageGrid& grid, const images::Image& image) {
 Tokens WithImageTokens(const Tokens& rendered, std::span<const ImageGrid> grids, const ImageReader& reader) {
   const auto marks = std::ranges::count(rendered, reader.placeholder());
   if (marks != std::ssize(grids)) {
-    throw InputError("as the chat template renders it, it has ", marks, " image placeholders (token ", reader.placeholder(),
-                     ") and ", grids.size(), " images; remove placeholder tokens from the texts, or use a template that renders ",
+    throw InputError("as the chat template renders it, it has ", marks, " image placeholders (token ",
+                     reader.placeholder(), ") and ", grids.size(),
+                     " images; remove placeholder tokens from the texts, or use a template that renders ",
                      "image parts");
   }
   Tokens tokens;
@@ -69,7 +70,8 @@ PromptImages ImagesOf(std::vector<PromptPixels> pixels, std::shared_ptr<const Im
 std::string PackPixels(const std::vector<PromptPixels>& pixels) {
   std::string bytes;
   for (const PromptPixels& one : pixels) {
-    const std::array<int64_t, 5> head = {one.grid.time, one.grid.height, one.grid.width, one.image->width, one.image->height};
+    const std::array<int64_t, 5> head = {one.grid.time, one.grid.height, one.grid.width, one.image->width,
+                                         one.image->height};
     bytes += AsBytes(head.data(), head.size());
     bytes += AsBytes(one.image->rgb.data(), one.image->rgb.size());
   }
@@ -93,7 +95,8 @@ std::vector<PromptPixels> UnpackPixels(std::string_view bytes) {
 }
 
 PromptImageReader::PromptImageReader(const ImageReader::Options& options)
-    : reader_(std::make_shared<const ImageReader>(options)), cache_(std::make_shared<ImageCache>(reader_, kKeptBytes)) {}
+    : reader_(std::make_shared<const ImageReader>(options)),
+      cache_(std::make_shared<ImageCache>(reader_, kKeptBytes)) {}
 
 void PromptImageReader::Check(const std::vector<std::string>& sources) const {
   for (const std::string& source : sources) reader_->GridOf(source);
@@ -124,8 +127,9 @@ PromptImages ImagesOf(const Row& row) {
   std::vector<std::span<const float>> parts;
   int64_t begin = 0;
   for (const ImageGrid& grid : row.grids) {
-    parts.push_back(std::span(*row.patches).subspan(static_cast<size_t>(begin * elements),
-                                                    static_cast<size_t>(grid.patches() * elements)));
+    parts.push_back(
+        std::span(*row.patches)
+            .subspan(static_cast<size_t>(begin * elements), static_cast<size_t>(grid.patches() * elements)));
     images.each.push_back({grid, DigestOf(grid, AsBytes(parts.back().data(), parts.back().size()))});
     begin += grid.patches();
   }

@@ -1,5 +1,5 @@
-// Images of prompts: placeholders that chat templates print become as many tokens as the images have, and files become what
-// the engine takes (generation/prompt_images.h). No torch.
+// Images of prompts: placeholders that chat templates print become as many tokens as the images have, and files become
+// what the engine takes (generation/prompt_images.h). No torch.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "generation/prompt_images.h"
 #include "data/image_reader.h"
 #include "data/image_rows.h"
+#include "generation/prompt_images.h"
 #include "generation/text/prompts.h"
 
 namespace trireme {
 
-// Repeats each placeholder as often as its image has tokens, between the model's edges of an image. An input error where
-// placeholders and images differ in number.
+// Repeats each placeholder as often as its image has tokens, between the model's edges of an image. An input error
+// where placeholders and images differ in number.
 Tokens WithImageTokens(const Tokens& rendered, std::span<const ImageGrid> grids, const ImageReader& reader);
 
 // Decoded and resized: what a server holds of a request's images, and tells its other ranks.
@@ -31,8 +31,8 @@ PromptImages ImagesOf(std::vector<PromptPixels> pixels, std::shared_ptr<const Im
 std::string PackPixels(const std::vector<PromptPixels>& pixels);
 std::vector<PromptPixels> UnpackPixels(std::string_view bytes);
 
-// Images by their sources, for prompts that are known before any is computed. All are decoded when they are read, so that
-// what is damaged is found then; up to a bound they are kept, the others are decoded again when their turn comes.
+// Images by their sources, for prompts that are known before any is computed. All are decoded when they are read, so
+// that what is damaged is found then; up to a bound they are kept, the others are decoded again when their turn comes.
 class PromptImageReader {
  public:
   explicit PromptImageReader(const ImageReader::Options& options);

@@ -7,9 +7,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "models/hf_config.h"
 #include "data/image_marks.h"
 #include "data/messages.h"
+#include "models/hf_config.h"
 
 namespace trireme {
 namespace {
@@ -38,7 +38,8 @@ bool HasMessages(const Json& json) {
 
 // A list of messages, or an object that has them.
 Conversation ReadConversation(const Json& json, bool images) {
-  if (HasMessages(json)) return std::get<Conversation>(ReadSample(json, {.columns = {}, .system = {}, .images = images}));
+  if (HasMessages(json))
+    return std::get<Conversation>(ReadSample(json, {.columns = {}, .system = {}, .images = images}));
   Conversation found{.messages = NormalMessages(json, images)};
   if (images) found.images = PlaceImages(found.messages, {});
   return found;
@@ -80,12 +81,12 @@ Tokens TextPrompt(const Tokenizer& tokenizer, const std::string& text) {
   return AsTokens(tokenizer.Encode(text, {.add_special = true}).ids);
 }
 
-Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages,
-                  RenderOptions options) {
+Tokens ChatPrompt(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& messages, RenderOptions options) {
   options.add_generation_prompt = true;
   const std::string text = chat.RenderAll(messages, options);
   if (const std::string tool = LostTool(options.tools, text); !tool.empty()) {
-    throw InputError("the chat template does not render the tool ", tool, "; set data.template to one that does, or leave the tools out");
+    throw InputError("the chat template does not render the tool ", tool,
+                     "; set data.template to one that does, or leave the tools out");
   }
   return AsTokens(tokenizer.Encode(text).ids);
 }
@@ -96,8 +97,7 @@ Conversations ReadConversations(const std::string& path, bool images) {
   const std::string ending = std::filesystem::path(path).extension().string();
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool objects = first != std::string::npos && text[first] == '{';
-  if (ending == ".jsonl" || ending == ".ndjson" || (objects && !Json::accept(text)))
-    return ReadLines(text, file);
+  if (ending == ".jsonl" || ending == ".ndjson" || (objects && !Json::accept(text))) return ReadLines(text, file);
   const Json json = ParseJson(text, path);
   if (HasMessages(json)) return {{ConversationOf(json, file, path)}, false};
   if (!json.is_array() || json.empty()) {
@@ -138,9 +138,8 @@ std::optional<int64_t> MostPositions(const std::string& directory) {
 void CheckPrompt(const Tokens& prompt, std::optional<int64_t> positions, const std::string& where) {
   if (prompt.empty()) throw InputError(where, ": has no tokens; wanted at least one");
   if (positions && static_cast<int64_t>(prompt.size()) >= *positions) {
-    throw InputError(where, ": has ", prompt.size(),
-                     " tokens, which leaves no room to generate; the model supports ", *positions,
-                     " (max_position_embeddings)");
+    throw InputError(where, ": has ", prompt.size(), " tokens, which leaves no room to generate; the model supports ",
+                     *positions, " (max_position_embeddings)");
   }
 }
 

@@ -76,8 +76,7 @@ __aicore__ inline LocalTensor<T> Load(InQueue& queue, const GlobalTensor<T>& fro
 }
 // Stores a tensor that the vector unit has filled, and frees it.
 template <typename T>
-__aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const GlobalTensor<T>& to,
-                             uint32_t count) {
+__aicore__ inline void Store(OutQueue& queue, LocalTensor<T>& tensor, const GlobalTensor<T>& to, uint32_t count) {
   queue.EnQue(tensor);
   LocalTensor<T> ready = queue.DeQue<T>();
   CopyOut(to, ready, count);
@@ -98,8 +97,7 @@ __aicore__ inline LocalTensor<float> Widen(const LocalTensor<T>& narrow, const L
 }
 // Always into `wide`: the queue's tensor can be freed.
 template <typename T>
-__aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
-                                 uint32_t count) {
+__aicore__ inline void WidenInto(const LocalTensor<float>& wide, const LocalTensor<T>& narrow, uint32_t count) {
   PipeBarrier<PIPE_V>();
   if constexpr (IsFloat<T>::value) {
     Muls(wide, narrow, 1.0f, static_cast<int32_t>(count));
@@ -135,8 +133,7 @@ __aicore__ inline void Narrow(const LocalTensor<T>& out, const LocalTensor<float
 }
 // Rounds fp32 values to T and back; `narrow` is scratch.
 template <typename T>
-__aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow,
-                                    uint32_t count) {
+__aicore__ inline void RoundThrough(const LocalTensor<float>& wide, const LocalTensor<T>& narrow, uint32_t count) {
   if constexpr (!IsFloat<T>::value) {
     PipeBarrier<PIPE_V>();
     Cast(narrow, wide, RoundMode::CAST_RINT, count);

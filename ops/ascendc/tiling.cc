@@ -43,14 +43,11 @@ Tiling TileFlat(uint64_t count, uint32_t bytes, const KernelPlace& place) {
   return {Blocks((count + tile - 1) / tile, place), static_cast<uint32_t>(tile)};
 }
 
-void Launched(uint32_t code, const char* kernel) {
-  AclCall(static_cast<aclError>(code), kernel, "kernel launch");
-}
+void Launched(uint32_t code, const char* kernel) { AclCall(static_cast<aclError>(code), kernel, "kernel launch"); }
 
 uint32_t Size32(uint64_t size, const char* what) {
   if (size > std::numeric_limits<uint32_t>::max()) {
-    throw InputError(what, " of ", size,
-                     " exceeds a kernel's limit (4294967295); use smaller micro batches");
+    throw InputError(what, " of ", size, " exceeds a kernel's limit (4294967295); use smaller micro batches");
   }
   return static_cast<uint32_t>(size);
 }

@@ -13,10 +13,10 @@ void AttentionMerge(const KernelPlace& place, Element element, float* sum, float
   const Tiling tiling = TileRows(s.rows, s.columns, 20, place);
   const uint64_t run_rows = s.run_rows == 0 ? s.rows : s.run_rows;
   const uint64_t run_stride = s.run_rows == 0 ? s.rows : s.run_stride;
-  Launched(ACLRT_LAUNCH_KERNEL(attention_merge)(
-               tiling.blocks, place.stream, sum, lse, Address(part), Address(part_lse),
-               static_cast<uint32_t>(element), Size32(s.rows, "rows"), Size32(s.columns, "columns"),
-               tiling.tile, Size32(run_rows, "rows"), Size32(run_stride, "rows")),
+  Launched(ACLRT_LAUNCH_KERNEL(attention_merge)(tiling.blocks, place.stream, sum, lse, Address(part), Address(part_lse),
+                                                static_cast<uint32_t>(element), Size32(s.rows, "rows"),
+                                                Size32(s.columns, "columns"), tiling.tile, Size32(run_rows, "rows"),
+                                                Size32(run_stride, "rows")),
            "attention_merge");
 }
 
@@ -41,8 +41,8 @@ void AttentionSinks(const KernelPlace& place, Element element, void* output, flo
   if (s.rows == 0 || s.columns == 0) return;
   const uint64_t at_once = RowsAtOnce(s);
   Launched(ACLRT_LAUNCH_KERNEL(attention_sinks)(
-               TileRows((s.rows + at_once - 1) / at_once, 1, 4, place).blocks, place.stream, output, lse, Address(sinks),
-               static_cast<uint32_t>(element), Size32(s.rows, "rows"), Size32(s.columns, "columns"),
+               TileRows((s.rows + at_once - 1) / at_once, 1, 4, place).blocks, place.stream, output, lse,
+               Address(sinks), static_cast<uint32_t>(element), Size32(s.rows, "rows"), Size32(s.columns, "columns"),
                Size32(s.heads, "heads"), Size32(at_once, "rows")),
            "attention_sinks");
 }

@@ -1,4 +1,5 @@
-// The host side of the kernels that merge partial results of ring attention, and that apply sinks to finished attention.
+// The host side of the kernels that merge partial results of ring attention, and that apply sinks to finished
+// attention.
 #pragma once
 
 #include "ops/ascendc/tiling.h"
@@ -26,8 +27,8 @@ constexpr uint64_t kSinksAgain = 64;  // sinks that follow those of all heads, f
 // Why the kernel does not take this shape; nullptr if it does.
 const char* WhyNotSinks(Element element, const SinkShape& shape);
 
-// output [rows, columns] and lse [rows] become those with sinks: [heads + kSinksAgain] fp32. A row that has attended to no
-// key has -inf.
+// output [rows, columns] and lse [rows] become those with sinks: [heads + kSinksAgain] fp32. A row that has attended to
+// no key has -inf.
 void AttentionSinks(const KernelPlace& place, Element element, void* output, float* lse, const float* sinks,
                     const SinkShape& shape);
 

@@ -20,8 +20,7 @@ using torch::autograd::variable_list;
 template <typename Attend>
 at::Tensor Composed(const Heads& heads, const Attend& attend) {
   const auto size = heads.query.sizes();
-  const at::Tensor query =
-      heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]});
+  const at::Tensor query = heads.query.transpose(2, 3).reshape({size[0], size[1] * size[3], size[2], size[4]});
   return attend(query).transpose(1, 2).reshape({size[0] * size[2], -1});
 }
 
@@ -87,8 +86,7 @@ Attended Run(const Heads& heads, bool recompute) {
   saved->passes = &passes;
   saved->heads = {heads.query.detach(), heads.key.detach(), heads.value.detach()};
   if (&passes == &kBlocked) {
-    for (at::Tensor* part : {&saved->heads.query, &saved->heads.key, &saved->heads.value})
-      *part = part->contiguous();
+    for (at::Tensor* part : {&saved->heads.query, &saved->heads.key, &saved->heads.value}) *part = part->contiguous();
   }
   saved->recompute = recompute;
   const at::Tensor output = AttentionFunction::apply(heads.query, heads.key, heads.value, saved);
@@ -123,8 +121,7 @@ Attended CausalAttentionAgain(const Heads& heads) {
 at::Tensor CausalAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   const int64_t rows = query.size(0), length = query.size(1), kv_heads = key.size(2);
   const at::Tensor grouped = query.reshape({rows, length, kv_heads, -1, query.size(3)}).transpose(1, 2);
-  const Heads heads{grouped.contiguous(), key.transpose(1, 2).contiguous(),
-                    value.transpose(1, 2).contiguous()};
+  const Heads heads{grouped.contiguous(), key.transpose(1, 2).contiguous(), value.transpose(1, 2).contiguous()};
   return CausalAttention(heads).view(query.sizes());
 }
 

@@ -78,18 +78,16 @@ Item<T> ItemOf(const Heads& heads, const Sizes& s, int64_t item) {
 }
 
 template <typename T>
-void Attend(const Item<T>& item, const Sizes& s, const ForwardScratch<T>& scratch, T* output,
-            float* log_sum_exp) {
+void Attend(const Item<T>& item, const Sizes& s, const ForwardScratch<T>& scratch, T* output, float* log_sum_exp) {
   for (int64_t begin = 0; begin < s.length; begin += s.block) {
     const int64_t positions = std::min(s.block, s.length - begin), keys = begin + positions;
     const int64_t rows = positions * s.group;
     MatMul(Operand<T>{item.query + begin * s.group * s.dim, s.dim}, Operand<T>{item.key, s.dim, true},
            {.m = rows, .n = keys, .k = s.dim, .stride = keys}, scratch.scores.get());
-    cpu::CausalSoftmax(
-        scratch.scores.get(),
-        {.rows = rows, .keys = keys, .first = begin, .group = s.group, .scale = s.scale},
-        scratch.probabilities.get(),
-        {.inverse_sum = scratch.inverse_sum.get(), .log_sum_exp = log_sum_exp + begin * s.group});
+    cpu::CausalSoftmax(scratch.scores.get(),
+                       {.rows = rows, .keys = keys, .first = begin, .group = s.group, .scale = s.scale},
+                       scratch.probabilities.get(),
+                       {.inverse_sum = scratch.inverse_sum.get(), .log_sum_exp = log_sum_exp + begin * s.group});
     MatMul(Operand<T>{scratch.probabilities.get(), keys}, Operand<T>{item.value, s.dim},
            {.m = rows, .n = s.dim, .k = keys, .stride = s.dim}, scratch.mixed.get());
     cpu::ScatterScaled(scratch.mixed.get(), scratch.inverse_sum.get(),
@@ -180,8 +178,7 @@ AttentionResult BlockedAttention(const Heads& heads) {
   return result;
 }
 
-Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result,
-                               const at::Tensor& output_gradient) {
+Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient) {
   const Sizes s = SizesOf(heads);
   Heads gradients{at::empty_like(heads.query), at::empty_like(heads.key), at::empty_like(heads.value)};
   ByType(heads.query, [&](auto type) {

@@ -16,7 +16,6 @@ struct AttentionResult {
 // Contiguous CPU tensors of fp32 or bf16.
 AttentionResult BlockedAttention(const Heads& heads);
 // output_gradient: shaped like the output. The gradients have the layout of the heads.
-Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result,
-                               const at::Tensor& output_gradient);
+Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient);
 
 }  // namespace trireme

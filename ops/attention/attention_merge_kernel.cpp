@@ -13,12 +13,11 @@ constexpr float kNothing = -1.0e30f;
 template <typename T>
 class AttentionMerge {
  public:
-  __aicore__ inline void Run(GM_ADDR sum, GM_ADDR lse, GM_ADDR part, GM_ADDR part_lse, uint32_t rows,
-                             uint32_t columns, uint32_t tile, uint32_t run_rows, uint32_t run_stride) {
+  __aicore__ inline void Run(GM_ADDR sum, GM_ADDR lse, GM_ADDR part, GM_ADDR part_lse, uint32_t rows, uint32_t columns,
+                             uint32_t tile, uint32_t run_rows, uint32_t run_stride) {
     const uint64_t spanned = static_cast<uint64_t>(rows / run_rows - 1) * run_stride + run_rows;
     sum_ = GlobalOf<float>(sum, spanned * columns), lse_ = GlobalOf<float>(lse, spanned);
-    part_ = GlobalOf<T>(part, static_cast<uint64_t>(rows) * columns),
-    part_lse_ = GlobalOf<float>(part_lse, rows);
+    part_ = GlobalOf<T>(part, static_cast<uint64_t>(rows) * columns), part_lse_ = GlobalOf<float>(part_lse, rows);
     pipe.InitBuffer(in, 2, tile * sizeof(float));
     pipe.InitBuffer(out, 2, tile * sizeof(float));
     pipe.InitBuffer(merged_, 1, kRowsAtOnce * sizeof(float));
@@ -98,10 +97,9 @@ class AttentionMerge {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void attention_merge(GM_ADDR sum, GM_ADDR lse, GM_ADDR part,
-                                                      GM_ADDR part_lse, uint32_t type, uint32_t rows,
-                                                      uint32_t columns, uint32_t tile, uint32_t run_rows,
-                                                      uint32_t run_stride) {
-  trireme_kernels::ByType<trireme_kernels::AttentionMerge>(type, sum, lse, part, part_lse, rows, columns,
-                                                           tile, run_rows, run_stride);
+extern "C" __global__ __aicore__ void attention_merge(GM_ADDR sum, GM_ADDR lse, GM_ADDR part, GM_ADDR part_lse,
+                                                      uint32_t type, uint32_t rows, uint32_t columns, uint32_t tile,
+                                                      uint32_t run_rows, uint32_t run_stride) {
+  trireme_kernels::ByType<trireme_kernels::AttentionMerge>(type, sum, lse, part, part_lse, rows, columns, tile,
+                                                           run_rows, run_stride);
 }

@@ -108,9 +108,8 @@ void FastAttend(const Heads& heads, const Sizes& s, const RowTiles& tiles, Parti
             probabilities.get(), {.inverse_sum = inverse_sum.get(), .log_sum_exp = log_sum_exp.get()});
         MatMul(Operand<T>{probabilities.get(), b.keys}, Operand<T>{value + b.key * s.value_dim, s.value_dim},
                {.m = b.rows, .n = s.value_dim, .k = b.keys, .stride = s.value_dim}, mixed.get());
-        cpu::MergePartial(
-            {.rows = mixed.get(), .factor = inverse_sum.get(), .log_sum_exp = log_sum_exp.get()}, b.rows,
-            s.value_dim, output + b.query * s.value_dim, total + b.query);
+        cpu::MergePartial({.rows = mixed.get(), .factor = inverse_sum.get(), .log_sum_exp = log_sum_exp.get()}, b.rows,
+                          s.value_dim, output + b.query * s.value_dim, total + b.query);
       });
     }
   });
@@ -135,8 +134,7 @@ struct BackwardItem {
 };
 
 template <typename T>
-void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardScratch<T>& scratch,
-                   const Block& b) {
+void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardScratch<T>& scratch, const Block& b) {
   const Operand<T> query{item.query + b.query * s.dim, s.dim}, key{item.key + b.key * s.dim, s.dim};
   const Operand<T> gradient{item.output_gradient + b.query * s.value_dim, s.value_dim};
   MatMul(query, {key.data, s.dim, true}, {.m = b.rows, .n = b.keys, .k = s.dim, .stride = b.keys},
@@ -159,8 +157,7 @@ void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardSc
   MatMul({scratch.score_gradient.get(), b.keys, true}, query,
          {.m = b.keys, .n = s.dim, .k = b.rows, .stride = s.dim, .add = true}, item.key_sum + b.key * s.dim);
   MatMul(Operand<T>{scratch.score_gradient.get(), b.keys}, key,
-         {.m = b.rows, .n = s.dim, .k = b.keys, .stride = s.dim, .add = true},
-         item.query_sum + b.query * s.dim);
+         {.m = b.rows, .n = s.dim, .k = b.keys, .stride = s.dim, .add = true}, item.query_sum + b.query * s.dim);
 }
 
 template <typename T>
@@ -181,8 +178,7 @@ void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, con
                                  .query_sum = Data<float>(sums.query) + i * rows * s.dim,
                                  .key_sum = Data<float>(sums.key) + i * s.keys * s.dim,
                                  .value_sum = Data<float>(sums.value) + i * s.keys * s.value_dim};
-      ForEachBlock(tiles[i / s.kv_heads], s.group,
-                   [&](const Block& b) { BlockBackward(item, s, scratch, b); });
+      ForEachBlock(tiles[i / s.kv_heads], s.group, [&](const Block& b) { BlockBackward(item, s, scratch, b); });
     }
   });
 }
@@ -205,8 +201,7 @@ void LoopsMerge(const PartialAttention& partial, const PartialAttention& part) {
 void KernelMerge(const PartialAttention& partial, const PartialAttention& part) {
   const int64_t rows = part.log_sum_exp.numel();
   ascendc::AttentionMerge(PlaceOf(part.output), ElementOf(part.output), Data<float>(partial.output),
-                          Data<float>(partial.log_sum_exp), part.output.data_ptr(),
-                          Data<float>(part.log_sum_exp),
+                          Data<float>(partial.log_sum_exp), part.output.data_ptr(), Data<float>(part.log_sum_exp),
                           {.rows = static_cast<uint64_t>(rows),
                            .columns = static_cast<uint64_t>(partial.output.size(-1)),
                            .run_rows = static_cast<uint64_t>(rows / partial.output.size(0)),
@@ -276,13 +271,12 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
 void ReferenceTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
   const Sizes s(heads, scale);
   for (size_t row = 0; row < tiles.size(); ++row) {
-    for (const AttentionTile& tile : tiles[row])
-      ReferenceAttend(heads, s, static_cast<int64_t>(row), tile, partial);
+    for (const AttentionTile& tile : tiles[row]) ReferenceAttend(heads, s, static_cast<int64_t>(row), tile, partial);
   }
 }
 
-void ReferenceTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                            const AttendedQueries& queries, Heads& sums) {
+void ReferenceTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                            Heads& sums) {
   const Sizes s(heads, scale);
   for (size_t row = 0; row < tiles.size(); ++row) {
     for (const AttentionTile& tile : tiles[row])
@@ -290,8 +284,8 @@ void ReferenceTilesBackward(const Heads& heads, double scale, const RowTiles& ti
   }
 }
 
-void LoopTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                       const AttendedQueries& queries, Heads& sums) {
+void LoopTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                       Heads& sums) {
   const Sizes s(heads, scale);
   ByType(heads.query, [&](auto type) { FastBackward<decltype(type)>(heads, s, tiles, queries, sums); });
 }
@@ -314,10 +308,9 @@ const ImplementationList<Heads, decltype(&ReferenceTiles), decltype(&ReferenceTi
     {{"cpu", WhyNoLoopsOverTiles, AttendTilesByLoops, LoopTilesBackward},
      {"aten", nullptr, ReferenceTiles, ReferenceTilesBackward}}};
 
-const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{"attention_merge",
-                                                                       {{"cpu", WhyNoLoops, LoopsMerge},
-                                                                        {"ascendc", WhyNoKernel, KernelMerge},
-                                                                        {"aten", nullptr, ReferenceMerge}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceMerge)> kMerge{
+    "attention_merge",
+    {{"cpu", WhyNoLoops, LoopsMerge}, {"ascendc", WhyNoKernel, KernelMerge}, {"aten", nullptr, ReferenceMerge}}};
 
 }  // namespace
 
@@ -326,9 +319,7 @@ const at::Tensor& AttendedQueries::dot() const {
   return dot_;
 }
 
-AttendedQueries AttendedQueries::HeadByHead() const {
-  return {log_sum_exp, output_gradient.contiguous(), output};
-}
+AttendedQueries AttendedQueries::HeadByHead() const { return {log_sum_exp, output_gradient.contiguous(), output}; }
 
 PartialAttention EmptyPartial(const at::Tensor& query, int64_t value_dim) {
   std::vector<int64_t> shape = query.sizes().vec();
@@ -357,8 +348,8 @@ void AttendTiles(const Heads& heads, double scale, const RowTiles& tiles, Partia
   (AreCapped(tiles) ? kCappedTiles : kTiles).Choose(heads).forward(heads, scale, tiles, partial);
 }
 
-void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                         const AttendedQueries& queries, Heads& sums) {
+void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                         Heads& sums) {
   TRIREME_CHECK(static_cast<int64_t>(tiles.size()) == heads.query.size(0));
   (AreCapped(tiles) ? kCappedTiles : kTiles).Choose(heads).backward(heads, scale, tiles, queries, sums);
 }
@@ -369,8 +360,8 @@ namespace {
 std::vector<BenchCase> BenchTiles(const BenchSize& s) {
   constexpr int64_t kDim = 128, kGroup = 4;
   const int64_t document = std::min<int64_t>(s.rows, 256);
-  const Heads heads{BenchInput({1, 1, s.rows, kGroup, kDim}, s.type),
-                    BenchInput({1, 1, s.rows, kDim}, s.type), BenchInput({1, 1, s.rows, kDim}, s.type)};
+  const Heads heads{BenchInput({1, 1, s.rows, kGroup, kDim}, s.type), BenchInput({1, 1, s.rows, kDim}, s.type),
+                    BenchInput({1, 1, s.rows, kDim}, s.type)};
   RowTiles tiles(1);
   for (int64_t begin = 0; begin < s.rows; begin += document) {
     const int64_t size = std::min(document, s.rows - begin);
@@ -405,17 +396,16 @@ std::vector<BenchCase> BenchMerge(const BenchSize& s) {
 }  // namespace
 
 Operator operators::attention_tiles() {
-  return {
-      .name = kTiles.op(),
-      .summary = "attention in tiles: packed documents, sequences split over ranks",
-      .implementations = kTiles.names(),
-      .report =
-          [](const at::Tensor& like) {
-            std::vector<CaseReport> report = ReportHeadSizes(kTiles, like);
-            for (CaseReport& line : ReportPacked(like)) report.push_back(std::move(line));
-            return report;
-          },
-      .bench = BenchTiles};
+  return {.name = kTiles.op(),
+          .summary = "attention in tiles: packed documents, sequences split over ranks",
+          .implementations = kTiles.names(),
+          .report =
+              [](const at::Tensor& like) {
+                std::vector<CaseReport> report = ReportHeadSizes(kTiles, like);
+                for (CaseReport& line : ReportPacked(like)) report.push_back(std::move(line));
+                return report;
+              },
+          .bench = BenchTiles};
 }
 
 Operator operators::attention_merge() {

@@ -35,9 +35,7 @@ void MergePartial(const PartialAttention& partial, const PartialAttention& part)
 // both laid out as PartialAttention::output but in the heads' dtype, their memory in any order.
 struct AttendedQueries {
   AttendedQueries(at::Tensor log_sum_exp, at::Tensor output_gradient, at::Tensor output)
-      : log_sum_exp(std::move(log_sum_exp)),
-        output_gradient(std::move(output_gradient)),
-        output(std::move(output)) {}
+      : log_sum_exp(std::move(log_sum_exp)), output_gradient(std::move(output_gradient)), output(std::move(output)) {}
 
   at::Tensor log_sum_exp;
   at::Tensor output_gradient;
@@ -53,7 +51,7 @@ struct AttendedQueries {
 };
 
 // Adds to sums, which are fp32 and have the layout of the heads. The gradient of the output is contiguous.
-void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                         const AttendedQueries& queries, Heads& sums);
+void AttendTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                         Heads& sums);
 
 }  // namespace trireme

@@ -62,14 +62,12 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
   const at::Tensor positions = at::arange(keys, index_options);
   at::Tensor unseen = positions > last.unsqueeze(2);  // [rows, length · group, keys]
   if (rows.window > 0) unseen = unseen.logical_or(positions <= last.unsqueeze(2) - rows.window);
-  const auto every = [](const at::Tensor& t) {
-    return t.to(at::kFloat).flatten(0, 1);
-  };  // [rows · kv_heads, …]
+  const auto every = [](const at::Tensor& t) { return t.to(at::kFloat).flatten(0, 1); };  // [rows · kv_heads, …]
   const at::Tensor key = every(heads.key.narrow(2, 0, keys)), value = every(heads.value.narrow(2, 0, keys));
   at::Tensor scores = at::bmm(every(heads.query.flatten(2, 3)), key.transpose(1, 2)) * scale;
   if (rows.soft_cap > 0) scores = (scores / rows.soft_cap).tanh() * rows.soft_cap;
-  const at::Tensor seen = scores.unflatten(0, {size[0], size[1]})
-                              .masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
+  const at::Tensor seen =
+      scores.unflatten(0, {size[0], size[1]}).masked_fill(unseen.unsqueeze(1), -std::numeric_limits<float>::infinity());
   const at::Tensor mixed = at::bmm(at::softmax(seen, -1).flatten(0, 1), value);
   const at::Tensor output = mixed.view({size[0], size[1], length, group, heads.value.size(3)});
   if (rows.sinks.defined()) ApplySinks({output, at::logsumexp(seen, -1).view(output.sizes().slice(0, 4))}, rows.sinks);
@@ -80,19 +78,17 @@ at::Tensor Masked(const Heads& heads, double scale, const CachedRows& rows) {
 at::Tensor FlashOrMasked(const Heads& heads, double scale, const CachedRows& rows) {
   const int64_t past = rows.past.empty() ? 0 : rows.past[0], length = heads.query.size(2);
   const bool together = std::all_of(rows.past.begin(), rows.past.end(), [&](int64_t p) { return p == past; });
-  return together && past + length <= heads.key.size(2) ? FlashCached(heads, scale, past)
-                                                        : Masked(heads, scale, rows);
+  return together && past + length <= heads.key.size(2) ? FlashCached(heads, scale, past) : Masked(heads, scale, rows);
 }
 
 std::string WhyNoCachedLoops(const Heads& heads) { return WhyNoLoops(heads.query); }
 
-const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{
-    "cached_attention",
-    {{"cpu", WhyNoCachedLoops, Tiled},
-     {"flash", WhyNotFlash, FlashOrMasked},
-     {"torch_npu", WhyNotFusedInfer, NpuCached},
-     {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},
-     {"aten", nullptr, Masked}}};
+const ImplementationList<Heads, decltype(&Masked)> kCachedAttention{"cached_attention",
+                                                                    {{"cpu", WhyNoCachedLoops, Tiled},
+                                                                     {"flash", WhyNotFlash, FlashOrMasked},
+                                                                     {"torch_npu", WhyNotFusedInfer, NpuCached},
+                                                                     {"npu_varlen", WhyNotVarLen, NpuCachedVarLen},
+                                                                     {"aten", nullptr, Masked}}};
 
 // Those that take windows, under the same name and switch.
 const ImplementationList<Heads, decltype(&Masked)> kWindowed{
@@ -138,13 +134,10 @@ at::Tensor AttendCached(const Heads& all, double scale, const CachedRows& rows) 
 }
 
 at::Tensor CachedAttention(const Heads& heads, double scale, const CachedRows& rows, KeyValues& cache) {
-  TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) &&
-                rows.past.size() == rows.fresh.size());
+  TRIREME_CHECK(static_cast<int64_t>(rows.past.size()) == heads.query.size(0) && rows.past.size() == rows.fresh.size());
   Append(cache, heads, rows);
   const at::Tensor output = AttendCached({heads.query.contiguous(), cache.key, cache.value}, scale, rows);
-  return output.to(heads.query.scalar_type())
-      .transpose(1, 2)
-      .reshape({heads.query.size(0) * heads.query.size(2), -1});
+  return output.to(heads.query.scalar_type()).transpose(1, 2).reshape({heads.query.size(0) * heads.query.size(2), -1});
 }
 
 namespace {
@@ -155,8 +148,7 @@ std::vector<BenchCase> BenchCached(const BenchSize& s) {
   constexpr int64_t kDim = 128, kKvHeads = 2, kGroup = 4;
   const int64_t rows = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
   const Heads heads{BenchInput({rows, kKvHeads, 1, kGroup, kDim}, s.type),
-                    BenchInput({rows, kKvHeads, 1, kDim}, s.type),
-                    BenchInput({rows, kKvHeads, 1, kDim}, s.type)};
+                    BenchInput({rows, kKvHeads, 1, kDim}, s.type), BenchInput({rows, kKvHeads, 1, kDim}, s.type)};
   const KeyValues cache{BenchInput({rows, kKvHeads, past + 1, kDim}, s.type),
                         BenchInput({rows, kKvHeads, past + 1, kDim}, s.type)};
   const CachedRows counts{std::vector<int64_t>(rows, past), std::vector<int64_t>(rows, 1)};

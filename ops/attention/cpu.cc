@@ -23,8 +23,7 @@ TRIREME_INLINE void ClearUnseen(T* row, const SeenKeys& seen, int64_t keys) {
 }
 
 template <typename T>
-TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T* probabilities,
-                                const SoftmaxOut& out) {
+TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T* probabilities, const SoftmaxOut& out) {
   for (int64_t row = 0; row < block.rows; ++row) {
     const SeenKeys seen(block, row);
     const float* s = scores + row * block.keys;
@@ -47,8 +46,7 @@ TRIREME_INLINE void SoftmaxBody(const float* scores, const ScoreBlock& block, T*
 }
 
 template <typename T>
-TRIREME_INLINE void SoftmaxBackwardBody(const SoftmaxIn& in, const ScoreBlock& block, T* probabilities,
-                                        T* gradient) {
+TRIREME_INLINE void SoftmaxBackwardBody(const SoftmaxIn& in, const ScoreBlock& block, T* probabilities, T* gradient) {
   for (int64_t row = 0; row < block.rows; ++row) {
     const SeenKeys seen(block, row);
     const float *s = in.scores + row * block.keys, *dp = in.probability_gradient + row * block.keys;
@@ -77,8 +75,7 @@ TRIREME_INLINE void ScatterBody(const float* rows, const float* factor, const He
 }
 
 template <typename T>
-TRIREME_INLINE void GatherBody(const T* gradient, const T* output, const HeadBlock& block, T* rows,
-                               float* dot) {
+TRIREME_INLINE void GatherBody(const T* gradient, const T* output, const HeadBlock& block, T* rows, float* dot) {
   for (int64_t row = 0; row < block.positions * block.group; ++row) {
     const int64_t offset = row / block.group * block.stride + row % block.group * block.dim;
     const T *g = gradient + offset, *o = output + offset;
@@ -93,8 +90,7 @@ TRIREME_INLINE void GatherBody(const T* gradient, const T* output, const HeadBlo
   }
 }
 
-TRIREME_INLINE void MergeBody(const AttentionPart& part, int64_t rows, int64_t dim, float* output,
-                              float* log_sum_exp) {
+TRIREME_INLINE void MergeBody(const AttentionPart& part, int64_t rows, int64_t dim, float* output, float* log_sum_exp) {
   for (int64_t row = 0; row < rows; ++row) {
     const float before = log_sum_exp[row], fresh = part.log_sum_exp[row];
     const float largest = before > fresh ? before : fresh;
@@ -155,19 +151,18 @@ TRIREME_CLONES void MergePartial(const AttentionPart& part, int64_t rows, int64_
                                  float* log_sum_exp) {
   MergeBody(part, rows, dim, output, log_sum_exp);
 }
-TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block,
-                                  float* out) {
+TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block, float* out) {
   ScatterBody(rows, factor, block, out);
 }
 TRIREME_CLONES void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block, Bf16* out) {
   ScatterBody(rows, factor, block, out);
 }
-TRIREME_CLONES void GatherWithDot(const float* gradient, const float* output, const HeadBlock& block,
-                                  float* rows, float* dot) {
+TRIREME_CLONES void GatherWithDot(const float* gradient, const float* output, const HeadBlock& block, float* rows,
+                                  float* dot) {
   GatherBody(gradient, output, block, rows, dot);
 }
-TRIREME_CLONES void GatherWithDot(const Bf16* gradient, const Bf16* output, const HeadBlock& block,
-                                  Bf16* rows, float* dot) {
+TRIREME_CLONES void GatherWithDot(const Bf16* gradient, const Bf16* output, const HeadBlock& block, Bf16* rows,
+                                  float* dot) {
   GatherBody(gradient, output, block, rows, dot);
 }
 TRIREME_CLONES void NarrowInto(const float* from, int64_t count, float* to) { NarrowBody(from, count, to); }

@@ -1,6 +1,7 @@
 // The part of blocked attention between its matmuls: scores to probabilities, and its gradient. A block has
 // query rows against keys [0, keys); row i is at position first + i / group, since the heads that share a
-// key-value head are adjacent. Causal: a row attends to keys up to its own position, with a window to the last of those.
+// key-value head are adjacent. Causal: a row attends to keys up to its own position, with a window to the last of
+// those.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,16 @@
 namespace trireme::cpu {
 
 struct ScoreBlock {
-  int64_t rows = 0;   // positions · group
-  int64_t keys = 0;   // columns, also the stride; at least the last row's position + 1
-  int64_t first = 0;  // position of row 0
-  int64_t group = 1;  // rows per position
+  int64_t rows = 0;    // positions · group
+  int64_t keys = 0;    // columns, also the stride; at least the last row's position + 1
+  int64_t first = 0;   // position of row 0
+  int64_t group = 1;   // rows per position
   int64_t window = 0;  // keys that a row attends to at most; 0: any number
-  float scale = 1;    // applied to the raw scores
+  float scale = 1;     // applied to the raw scores
 };
 
-// Exponentials relative to each row's largest score, not yet divided by their sum; keys that it does not attend to get 0.
+// Exponentials relative to each row's largest score, not yet divided by their sum; keys that it does not attend to get
+// 0.
 struct SoftmaxOut {
   float* inverse_sum;  // [rows]
   float* log_sum_exp;  // [rows]
@@ -34,8 +36,7 @@ struct SoftmaxIn {
   const float* log_sum_exp;  // [rows]
   const float* dot;          // [rows]
 };
-void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* probabilities,
-                           float* gradient);
+void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, float* probabilities, float* gradient);
 void CausalSoftmaxBackward(const SoftmaxIn& in, const ScoreBlock& block, Bf16* probabilities, Bf16* gradient);
 
 // Soft caps, for scores that are scaled afterwards: s = cap · tanh(s / cap), in place; and the factor of that in the
@@ -64,8 +65,7 @@ struct HeadBlock {
 void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block, float* out);
 void ScatterScaled(const float* rows, const float* factor, const HeadBlock& block, Bf16* out);
 // rows = gradient; dot[row] = <output, gradient>
-void GatherWithDot(const float* gradient, const float* output, const HeadBlock& block, float* rows,
-                   float* dot);
+void GatherWithDot(const float* gradient, const float* output, const HeadBlock& block, float* rows, float* dot);
 void GatherWithDot(const Bf16* gradient, const Bf16* output, const HeadBlock& block, Bf16* rows, float* dot);
 
 void NarrowInto(const float* from, int64_t count, float* to);

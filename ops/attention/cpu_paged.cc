@@ -21,8 +21,8 @@ struct WeightedValues {
 TRIREME_INLINE void AddValues(const WeightedValues<float>& in, int64_t size, float* sums) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
-    sums[i] += in.weight[0] * in.value[0][i] + in.weight[1] * in.value[1][i] +
-               in.weight[2] * in.value[2][i] + in.weight[3] * in.value[3][i];
+    sums[i] += in.weight[0] * in.value[0][i] + in.weight[1] * in.value[1][i] + in.weight[2] * in.value[2][i] +
+               in.weight[3] * in.value[3][i];
   }
 }
 
@@ -31,7 +31,7 @@ TRIREME_INLINE void AddValues(const WeightedValues<Bf16>& in, int64_t size, floa
   const PairWord *a = PairsOf(in.value[0]), *b = PairsOf(in.value[1]), *c = PairsOf(in.value[2]),
                  *d = PairsOf(in.value[3]);
   float *even = sums, *odd = sums + (size + 1) / 2;
-  const float *w = in.weight;
+  const float* w = in.weight;
 #pragma omp simd
   for (int64_t i = 0; i < size / 2; ++i) {
     even[i] += w[0] * Even(a[i]) + w[1] * Even(b[i]) + w[2] * Even(c[i]) + w[3] * Even(d[i]);
@@ -73,8 +73,7 @@ void ScaleInto(const float* sums, float factor, int64_t size, float* output) {
 }
 void ScaleInto(const float* sums, float factor, int64_t size, Bf16* output) {
   const float *even = sums, *odd = sums + (size + 1) / 2;
-  for (int64_t i = 0; i < size; ++i)
-    output[i] = NarrowResult<Bf16>((i % 2 == 0 ? even[i / 2] : odd[i / 2]) * factor);
+  for (int64_t i = 0; i < size; ++i) output[i] = NarrowResult<Bf16>((i % 2 == 0 ? even[i / 2] : odd[i / 2]) * factor);
 }
 
 // Calls work(first token, block, tokens) for each block of the row.
@@ -85,9 +84,7 @@ void ForEachBlockOf(const int32_t* table, int64_t block_size, int64_t keys, cons
   }
 }
 
-const float* PackQuery(const float* query, const LinearShape& /*shape*/, PagedMemory& /*memory*/) {
-  return query;
-}
+const float* PackQuery(const float* query, const LinearShape& /*shape*/, PagedMemory& /*memory*/) { return query; }
 const float* PackQuery(const Bf16* query, const LinearShape& shape, PagedMemory& memory) {
   memory.query.resize(static_cast<size_t>(shape.rows * shape.in));
   PackRows(query, shape, {0, shape.rows}, memory.query.data());
@@ -95,8 +92,7 @@ const float* PackQuery(const Bf16* query, const LinearShape& shape, PagedMemory&
 }
 
 template <typename T>
-void Attend(const T* query, const HeadBlocks<T>& blocks, const QueryHeads& shape, PagedMemory& memory,
-            T* output) {
+void Attend(const T* query, const HeadBlocks<T>& blocks, const QueryHeads& shape, PagedMemory& memory, T* output) {
   const auto heads = static_cast<size_t>(shape.heads), keys = static_cast<size_t>(shape.keys);
   memory.scores.resize(heads * keys);
   memory.probabilities.resize(heads * keys);
@@ -107,11 +103,11 @@ void Attend(const T* query, const HeadBlocks<T>& blocks, const QueryHeads& shape
   ForEachBlockOf(blocks.table, blocks.block_size, shape.keys, [&](int64_t first, int64_t block, int64_t count) {
     DotColumns(packed, blocks.key + block * blocks.key_step, dots, {0, count}, memory.scores.data() + first);
   });
-  CausalSoftmax(memory.scores.data(),
-                {.rows = shape.heads, .keys = shape.keys, .first = shape.keys - 1, .group = shape.heads,
-                 .scale = shape.scale},
-                memory.probabilities.data(),
-                {.inverse_sum = memory.inverse.data(), .log_sum_exp = memory.inverse.data() + heads});
+  CausalSoftmax(
+      memory.scores.data(),
+      {.rows = shape.heads, .keys = shape.keys, .first = shape.keys - 1, .group = shape.heads, .scale = shape.scale},
+      memory.probabilities.data(),
+      {.inverse_sum = memory.inverse.data(), .log_sum_exp = memory.inverse.data() + heads});
   ForEachBlockOf(blocks.table, blocks.block_size, shape.keys, [&](int64_t first, int64_t block, int64_t count) {
     AddBlockOf(blocks.value + block * blocks.value_step, blocks.value_stride, count,
                memory.probabilities.data() + first, shape, memory.sums.data());
@@ -124,12 +120,12 @@ void Attend(const T* query, const HeadBlocks<T>& blocks, const QueryHeads& shape
 
 }  // namespace
 
-void AttendBlocks(const float* query, const HeadBlocks<float>& blocks, const QueryHeads& shape,
-                  PagedMemory& memory, float* output) {
+void AttendBlocks(const float* query, const HeadBlocks<float>& blocks, const QueryHeads& shape, PagedMemory& memory,
+                  float* output) {
   Attend(query, blocks, shape, memory, output);
 }
-void AttendBlocks(const Bf16* query, const HeadBlocks<Bf16>& blocks, const QueryHeads& shape,
-                  PagedMemory& memory, Bf16* output) {
+void AttendBlocks(const Bf16* query, const HeadBlocks<Bf16>& blocks, const QueryHeads& shape, PagedMemory& memory,
+                  Bf16* output) {
   Attend(query, blocks, shape, memory, output);
 }
 

@@ -12,8 +12,8 @@ namespace trireme::cpu {
 // A key-value head's blocks, and a row's table of them.
 template <typename T>
 struct HeadBlocks {
-  const T* key;    // of the cache's first block: [block_size, dim]
-  const T* value;  // the same: [block_size, value_stride]
+  const T* key;                          // of the cache's first block: [block_size, dim]
+  const T* value;                        // the same: [block_size, value_stride]
   int64_t key_step = 0, value_step = 0;  // elements from one block to the next
   int64_t value_stride = 0;              // elements from one token to the next
   const int32_t* table;
@@ -33,9 +33,9 @@ struct PagedMemory {
 };
 
 // query: [heads, dim]; output: [heads, value_dim].
-void AttendBlocks(const float* query, const HeadBlocks<float>& blocks, const QueryHeads& shape,
-                  PagedMemory& memory, float* output);
-void AttendBlocks(const Bf16* query, const HeadBlocks<Bf16>& blocks, const QueryHeads& shape,
-                  PagedMemory& memory, Bf16* output);
+void AttendBlocks(const float* query, const HeadBlocks<float>& blocks, const QueryHeads& shape, PagedMemory& memory,
+                  float* output);
+void AttendBlocks(const Bf16* query, const HeadBlocks<Bf16>& blocks, const QueryHeads& shape, PagedMemory& memory,
+                  Bf16* output);
 
 }  // namespace trireme::cpu

@@ -29,10 +29,8 @@ at::Tensor HeadByHead(const at::Tensor& lines, const Heads& heads) {
 
 std::string WhyNotCudnnAttention(const at::Tensor& query) {
   if (!query.is_cuda()) return "cuDNN is for a GPU";
-  if (query.scalar_type() != at::kBFloat16 && query.scalar_type() != at::kHalf)
-    return "cuDNN takes bf16 and fp16";
-  if (at::globalContext().deterministicAlgorithms())
-    return "cuDNN sums the gradient of the queries in any order";
+  if (query.scalar_type() != at::kBFloat16 && query.scalar_type() != at::kHalf) return "cuDNN takes bf16 and fp16";
+  if (at::globalContext().deterministicAlgorithms()) return "cuDNN sums the gradient of the queries in any order";
   if (query.dim() != 5) return "";  // asked without a shape
   const int64_t dim = query.size(4);
   if (query.numel() == 0) return "there are no queries";
@@ -48,12 +46,11 @@ AttentionResult CudnnAttention(const Heads& heads) {
   return {std::get<0>(out).transpose(1, 2).reshape({tokens, -1}), std::get<1>(out)};
 }
 
-Heads CudnnAttentionBackward(const Heads& heads, const AttentionResult& result,
-                             const at::Tensor& output_gradient) {
+Heads CudnnAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient) {
   const at::Tensor unused = at::empty({}, heads.query.options().dtype(at::kLong));  // of dropout, which is 0
   const auto [query, key, value] = at::_scaled_dot_product_cudnn_attention_backward(
-      HeadByHead(output_gradient, heads), TokenByToken(heads.query), TokenByToken(heads.key),
-      TokenByToken(heads.value), HeadByHead(result.output, heads), result.log_sum_exp, unused, unused,
+      HeadByHead(output_gradient, heads), TokenByToken(heads.query), TokenByToken(heads.key), TokenByToken(heads.value),
+      HeadByHead(result.output, heads), result.log_sum_exp, unused, unused,
       /*attn_bias=*/{}, /*cum_seq_q=*/{},
       /*cum_seq_k=*/{}, heads.query.size(2), heads.key.size(2), /*dropout_p=*/0.0, /*is_causal=*/true);
   const auto size = heads.query.sizes();

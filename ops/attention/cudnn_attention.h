@@ -12,7 +12,6 @@ std::string WhyNotCudnnAttention(const at::Tensor& query);
 
 // Heads may be strided as long as a head's elements lie together. A new shape costs cuDNN some 50 ms once.
 AttentionResult CudnnAttention(const Heads& heads);
-Heads CudnnAttentionBackward(const Heads& heads, const AttentionResult& result,
-                             const at::Tensor& output_gradient);
+Heads CudnnAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient);
 
 }  // namespace trireme

@@ -86,8 +86,7 @@ std::string WhyNoDecodeKernel(const PagedGroup& c) {
   if (!c.heads.value.defined()) return "values are part of the keys";
   const int64_t dim = c.heads.key.size(3);
   if (c.value_dim != dim) return "values differ in size from keys";
-  if (dim != 64 && dim != 128 && dim != 256)
-    return Concat("heads of ", dim, "; the kernel takes 64, 128 and 256");
+  if (dim != 64 && dim != 128 && dim != 256) return Concat("heads of ", dim, "; the kernel takes 64, 128 and 256");
   return "";
 }
 
@@ -103,8 +102,7 @@ at::Tensor DecodeByKernel(const PagedGroup& c) {
   const int64_t part = PartOf(longest, rows * kv_heads * group_parts), splits = (longest + part - 1) / part;
   const at::Tensor output = at::empty({rows, kv_heads * group * dim}, query.options());
   at::Tensor partial;
-  if (splits > 1)
-    partial = at::empty({rows * kv_heads * group, splits, dim + 2}, query.options().dtype(at::kFloat));
+  if (splits > 1) partial = at::empty({rows * kv_heads * group, splits, dim + 2}, query.options().dtype(at::kFloat));
   CheckLaunch(CudaKernels().decode_attention({.query = query.select(2, c.begin).data_ptr(),
                                               .query_strides = StridesOf(query),
                                               .key = c.cache.key.data_ptr(),

@@ -33,11 +33,9 @@ __global__ void StoreTokens(StoreArgs a) {
   const int64_t block = slot >> a.block_shift, offset = slot & ((int64_t{1} << a.block_shift) - 1);
   const int64_t place = ((block * a.kv_heads + head) << a.block_shift) + offset;
   const T* key = static_cast<const T*>(a.fresh_key) + head * a.key_strides.head + token * a.key_strides.token;
-  for (int64_t i = threadIdx.x; i < a.dim; i += blockDim.x)
-    static_cast<T*>(a.key)[place * a.dim + i] = key[i];
+  for (int64_t i = threadIdx.x; i < a.dim; i += blockDim.x) static_cast<T*>(a.key)[place * a.dim + i] = key[i];
   if (a.value == nullptr) return;
-  const T* value =
-      static_cast<const T*>(a.fresh_value) + head * a.value_strides.head + token * a.value_strides.token;
+  const T* value = static_cast<const T*>(a.fresh_value) + head * a.value_strides.head + token * a.value_strides.token;
   for (int64_t i = threadIdx.x; i < a.value_dim; i += blockDim.x)
     static_cast<T*>(a.value)[place * a.value_dim + i] = value[i];
 }
@@ -227,8 +225,7 @@ int LaunchDecode(const DecodeArgs& a, void* stream) {
                            static_cast<unsigned>(a.rows)),
                       kThreads, 0, On(stream)>>>(a);
   if (a.splits > 1) {
-    Join<T><<<static_cast<unsigned>(a.rows * a.kv_heads * a.group), static_cast<unsigned>(a.dim), 0,
-              On(stream)>>>(a);
+    Join<T><<<static_cast<unsigned>(a.rows * a.kv_heads * a.group), static_cast<unsigned>(a.dim), 0, On(stream)>>>(a);
   }
   return Launched();
 }

@@ -98,15 +98,14 @@ bool AreDocuments(const RowTiles& tiles, int64_t length) {
 PartialAttention FlashPacked(const Heads& heads, double scale, const RowTiles& tiles) {
   const Documents documents(tiles, heads.query.size(2));
   const at::Tensor ends = documents.EndsOn(heads.query.device());
-  const auto out = at::_flash_attention_forward(
-      TokensOf(heads.query), TokensOf(heads.key), TokensOf(heads.value), ends, ends, documents.longest,
-      documents.longest, /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale);
+  const auto out = at::_flash_attention_forward(TokensOf(heads.query), TokensOf(heads.key), TokensOf(heads.value), ends,
+                                                ends, documents.longest, documents.longest, /*dropout_p=*/0.0,
+                                                /*is_causal=*/true, /*return_debug_mask=*/false, scale);
   documents.ClearGaps(std::get<0>(out));
   return {HeadsOf(std::get<0>(out), heads.query), std::get<1>(out)};
 }
 
-Heads FlashPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                          const AttendedQueries& queries) {
+Heads FlashPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries) {
   const Documents documents(tiles, heads.query.size(2));
   const at::Tensor ends = documents.EndsOn(heads.query.device());
   at::Tensor gradient = TokensOf(queries.output_gradient);
@@ -122,11 +121,10 @@ Heads FlashPackedBackward(const Heads& heads, double scale, const RowTiles& tile
 at::Tensor FlashCached(const Heads& heads, double scale, int64_t past) {
   const auto size = heads.query.sizes();  // [rows, kv_heads, length, group, head_dim]
   const auto cached = [&](const at::Tensor& all) { return all.narrow(2, 0, past + size[2]).transpose(1, 2); };
-  const at::Tensor query =
-      heads.query.transpose(1, 2).reshape({size[0], size[2], size[1] * size[3], size[4]});
-  const auto out = at::_flash_attention_forward(
-      query, cached(heads.key), cached(heads.value), /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, size[2],
-      past + size[2], /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale);
+  const at::Tensor query = heads.query.transpose(1, 2).reshape({size[0], size[2], size[1] * size[3], size[4]});
+  const auto out = at::_flash_attention_forward(query, cached(heads.key), cached(heads.value), /*cum_seq_q=*/{},
+                                                /*cum_seq_k=*/{}, size[2], past + size[2], /*dropout_p=*/0.0,
+                                                /*is_causal=*/true, /*return_debug_mask=*/false, scale);
   return std::get<0>(out).view({size[0], size[2], size[1], size[3], size[4]}).transpose(1, 2);
 }
 

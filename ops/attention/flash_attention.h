@@ -17,8 +17,7 @@ std::string WhyNotFlash(const Heads& heads);
 // attending to itself. The log-sum-exp is in the operator's order.
 bool AreDocuments(const RowTiles& tiles, int64_t length);
 PartialAttention FlashPacked(const Heads& heads, double scale, const RowTiles& tiles);
-Heads FlashPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                          const AttendedQueries& queries);
+Heads FlashPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries);
 
 // As an implementation of cached_attention, if all rows have as many tokens before.
 at::Tensor FlashCached(const Heads& heads, double scale, int64_t past);

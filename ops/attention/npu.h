@@ -36,8 +36,8 @@ struct InferRows {
   std::vector<int64_t> keys;     // [rows] tokens in the cache, new ones too
 };
 // query: [rows, heads, length, head_dim]; key, value: [rows, kv_heads, capacity, head_dim]; all contiguous.
-at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               double scale, const InferRows& rows);
+at::Tensor FusedInferAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double scale,
+                               const InferRows& rows);
 
 // The same for one new token per row, over blocks: key, value: [blocks, kv_heads, block_size, head_dim]; table:
 // [rows, columns] int32, each row's blocks in order.

@@ -29,9 +29,7 @@ at::Tensor ToTokens(const at::Tensor& heads) {
   const int64_t count = heads.dim() == 5 ? heads.size(1) * heads.size(3) : heads.size(1);
   return heads.transpose(1, 2).reshape({heads.size(0) * heads.size(2), count, heads.size(-1)});
 }
-TokenHeads ToTokens(const Heads& heads) {
-  return {ToTokens(heads.query), ToTokens(heads.key), ToTokens(heads.value)};
-}
+TokenHeads ToTokens(const Heads& heads) { return {ToTokens(heads.query), ToTokens(heads.key), ToTokens(heads.value)}; }
 
 // The inverse, as a view; `like` gives the shape.
 at::Tensor FromTokens(const at::Tensor& tokens, const at::Tensor& like) {
@@ -41,9 +39,7 @@ at::Tensor FromTokens(const at::Tensor& tokens, const at::Tensor& like) {
   return tokens.view(shape).transpose(1, 2);
 }
 
-RowLengths LengthsOf(const Heads& heads) {
-  return {.queries = heads.query.size(2), .keys = heads.key.size(2)};
-}
+RowLengths LengthsOf(const Heads& heads) { return {.queries = heads.query.size(2), .keys = heads.key.size(2)}; }
 
 bool Covers(const std::vector<TokenRun>& runs, const at::Tensor& tokens) {
   return runs.size() == 1 && runs[0].size == tokens.size(0);
@@ -61,8 +57,7 @@ at::Tensor TakeRuns(const at::Tensor& tokens, const std::vector<TokenRun>& runs)
 
 // What one call computes, put where its tokens are among all of `like`. The first call that covers all of
 // them needs no copy; tokens of no call are zero.
-void PutRuns(at::Tensor& all, const at::Tensor& part, const std::vector<TokenRun>& runs,
-             const at::Tensor& like) {
+void PutRuns(at::Tensor& all, const at::Tensor& part, const std::vector<TokenRun>& runs, const at::Tensor& like) {
   if (!all.defined() && Covers(runs, like)) {
     all = part;
     return;
@@ -103,23 +98,21 @@ TokenHeads AttendCallsBackward(const TokenHeads& heads, const std::vector<VarLen
   for (const VarLenCall& call : calls) {
     const std::vector<TokenRun> queries = call.QueryRuns(), keys = call.KeyRuns();
     const int64_t size = call.QueryEnds().back() * heads.query.size(1);
-    const TokenHeads part = npu::VarLenAttentionBackward(
-        TakeCall(heads, call), call, scale,
-        {TakeRuns(result.output, queries), result.log_sum_exp.narrow(0, begin, size)},
-        TakeRuns(output_gradient, queries));
+    const TokenHeads part =
+        npu::VarLenAttentionBackward(TakeCall(heads, call), call, scale,
+                                     {TakeRuns(result.output, queries), result.log_sum_exp.narrow(0, begin, size)},
+                                     TakeRuns(output_gradient, queries));
     begin += size;
     PutRuns(sums.query, part.query, queries, heads.query);
     PutRuns(sums.key, part.key, keys, heads.key);
     PutRuns(sums.value, part.value, keys, heads.value);
   }
-  if (calls.empty())
-    return {at::zeros_like(heads.query), at::zeros_like(heads.key), at::zeros_like(heads.value)};
+  if (calls.empty()) return {at::zeros_like(heads.query), at::zeros_like(heads.key), at::zeros_like(heads.value)};
   return sums;
 }
 
 Heads FromTokens(const TokenHeads& tokens, const Heads& like) {
-  return {FromTokens(tokens.query, like.query), FromTokens(tokens.key, like.key),
-          FromTokens(tokens.value, like.value)};
+  return {FromTokens(tokens.query, like.query), FromTokens(tokens.key, like.key), FromTokens(tokens.value, like.value)};
 }
 
 // Sequences of a call, one after another among all tokens and equally long.
@@ -132,7 +125,8 @@ struct EqualSequences {
 std::vector<EqualSequences> EqualSequencesOf(const VarLenCall& call) {
   std::vector<EqualSequences> runs;
   for (const AttentionTile& tile : call.sequences) {
-    if (!runs.empty() && runs.back().queries == tile.queries && runs.back().begin + runs.back().tokens() == tile.query) {
+    if (!runs.empty() && runs.back().queries == tile.queries &&
+        runs.back().begin + runs.back().tokens() == tile.query) {
       ++runs.back().count;
     } else {
       runs.push_back({.begin = tile.query, .count = 1, .queries = tile.queries});
@@ -185,8 +179,7 @@ struct SequencePlace {
 };
 
 // Merges the result of each call into the running one.
-void MergeCalls(const Heads& heads, double scale, const std::vector<VarLenCall>& calls,
-                PartialAttention& partial) {
+void MergeCalls(const Heads& heads, double scale, const std::vector<VarLenCall>& calls, PartialAttention& partial) {
   const TokenHeads tokens = ToTokens(heads);
   const RowLengths lengths = LengthsOf(heads);
   const int64_t kv_heads = heads.query.size(1), group = heads.query.size(3), all_heads = kv_heads * group;
@@ -195,9 +188,7 @@ void MergeCalls(const Heads& heads, double scale, const std::vector<VarLenCall>&
     int64_t begin = 0;
     for (const AttentionTile& tile : call.sequences) {
       const SequencePlace place(tile, lengths);
-      const auto own = [&](const at::Tensor& all) {
-        return all[place.row].narrow(1, place.query, tile.queries);
-      };
+      const auto own = [&](const at::Tensor& all) { return all[place.row].narrow(1, place.query, tile.queries); };
       const at::Tensor output =
           result.output.narrow(0, begin, tile.queries).unflatten(1, {kv_heads, group}).transpose(0, 1);
       const at::Tensor log_sum_exp = result.log_sum_exp.narrow(0, begin * all_heads, tile.queries * all_heads)
@@ -222,9 +213,8 @@ void AddCallsBackward(const Heads& heads, double scale, const std::vector<VarLen
       log_sum_exps.push_back(own.transpose(1, 2).flatten());  // head by head
     }
     const std::vector<TokenRun> runs = call.QueryRuns();
-    const TokenHeads part = npu::VarLenAttentionBackward(TakeCall(tokens, call), call, scale,
-                                                         {TakeRuns(output, runs), at::cat(log_sum_exps)},
-                                                         TakeRuns(gradient, runs));
+    const TokenHeads part = npu::VarLenAttentionBackward(
+        TakeCall(tokens, call), call, scale, {TakeRuns(output, runs), at::cat(log_sum_exps)}, TakeRuns(gradient, runs));
     int64_t query = 0, key = 0;
     for (const AttentionTile& tile : call.sequences) {
       const SequencePlace place(tile, lengths);
@@ -232,8 +222,7 @@ void AddCallsBackward(const Heads& heads, double scale, const std::vector<VarLen
         to.add_(from.narrow(0, begin, to.size(1)).transpose(0, 1).reshape(to.sizes()));
       };
       const at::Tensor to_query = sums.query[place.row].narrow(1, place.query, tile.queries);
-      to_query.add_(
-          part.query.narrow(0, query, tile.queries).unflatten(1, {to_query.size(0), -1}).transpose(0, 1));
+      to_query.add_(part.query.narrow(0, query, tile.queries).unflatten(1, {to_query.size(0), -1}).transpose(0, 1));
       add(sums.key[place.row].narrow(1, place.key, tile.keys), part.key, key);
       add(sums.value[place.row].narrow(1, place.key, tile.keys), part.value, key);
       query += tile.queries;
@@ -285,15 +274,13 @@ AttentionResult NpuAttention(const Heads& heads) {
   return {ToTokens(whole.output.to(heads.query.scalar_type())).flatten(1), whole.log_sum_exp};
 }
 
-Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result,
-                           const at::Tensor& output_gradient) {
+Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient) {
   const auto by_head = [&](const at::Tensor& lines) {
     return FromTokens(lines.unflatten(1, {heads.query.size(1) * heads.query.size(3), -1}), heads.query);
   };
   const at::ScalarType type = heads.query.scalar_type();
-  const Heads sums =
-      NpuPackedBackward(heads, PlainScale(heads), WholeRows(heads),
-                        {result.log_sum_exp, by_head(output_gradient), by_head(result.output)});
+  const Heads sums = NpuPackedBackward(heads, PlainScale(heads), WholeRows(heads),
+                                       {result.log_sum_exp, by_head(output_gradient), by_head(result.output)});
   return {sums.query.to(type), sums.key.to(type), sums.value.to(type)};
 }
 
@@ -301,8 +288,7 @@ PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& til
   return NpuPacked(heads, scale, tiles, VarLenLimits{});
 }
 
-PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles,
-                           const VarLenLimits& limits) {
+PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles, const VarLenLimits& limits) {
   const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads), limits);
   if (NeedMerge(calls)) {
     PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
@@ -313,13 +299,12 @@ PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& til
   return {FromTokens(result.output, heads.query), result.log_sum_exp};
 }
 
-Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                        const AttendedQueries& queries) {
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries) {
   return NpuPackedBackward(heads, scale, tiles, queries, VarLenLimits{});
 }
 
-Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                        const AttendedQueries& queries, const VarLenLimits& limits) {
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                        const VarLenLimits& limits) {
   const std::vector<VarLenCall> calls = VarLenCalls(tiles, LengthsOf(heads), limits);
   if (NeedMerge(calls)) {
     Heads sums{at::zeros_like(heads.query, at::kFloat), at::zeros_like(heads.key, at::kFloat),

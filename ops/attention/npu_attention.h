@@ -26,26 +26,22 @@ Heads EmptyHeads(const at::Tensor& like, int64_t dim, int64_t value_dim);
 // large ones.
 template <typename List>
 std::vector<CaseReport> ReportHeadSizes(const List& list, const at::Tensor& like) {
-  return {list.Report("[any, any]", {like, like, like}),
-          list.Report("[heads 192, 128]", EmptyHeads(like, 192, 128)),
+  return {list.Report("[any, any]", {like, like, like}), list.Report("[heads 192, 128]", EmptyHeads(like, 192, 128)),
           list.Report("[heads of 1024]", EmptyHeads(like, 1024, 1024))};
 }
 
 // Rows of one document each; as BlockedAttention. The log-sum-exp is in the operator's order.
 std::string WhyNotNpuAttention(const at::Tensor& query);
 AttentionResult NpuAttention(const Heads& heads);
-Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result,
-                           const at::Tensor& output_gradient);
+Heads NpuAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient);
 
 // As AttendPacked and AttendPackedBackward (packed_attention.h). The log-sum-exp is in the operator's order.
 PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles);
-Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                        const AttendedQueries& queries);
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries);
 // With smaller limits, for tests of rows that are longer than they allow.
-PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles,
-                           const VarLenLimits& limits);
-Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                        const AttendedQueries& queries, const VarLenLimits& limits);
+PartialAttention NpuPacked(const Heads& heads, double scale, const RowTiles& tiles, const VarLenLimits& limits);
+Heads NpuPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
+                        const VarLenLimits& limits);
 
 // The same with the log-sum-exp laid out as in attention_tiles.h, as AttendPackedWithSums.
 PartialAttention NpuPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles);

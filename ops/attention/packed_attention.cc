@@ -16,8 +16,7 @@ PartialAttention PackedByTiles(const Heads& heads, double scale, const RowTiles&
   return partial;
 }
 
-Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                            const AttendedQueries& queries) {
+Heads PackedByTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries) {
   Heads sums{at::zeros_like(heads.query, at::kFloat), at::zeros_like(heads.key, at::kFloat),
              at::zeros_like(heads.value, at::kFloat)};
   AttendTilesBackward(heads, scale, tiles, queries.HeadByHead(), sums);
@@ -29,8 +28,7 @@ PartialAttention FlashOrTiles(const Heads& heads, double scale, const RowTiles& 
   return PackedByTiles(heads, scale, tiles);
 }
 
-Heads FlashOrTilesBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                           const AttendedQueries& queries) {
+Heads FlashOrTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries) {
   if (AreDocuments(tiles, heads.query.size(2))) return FlashPackedBackward(heads, scale, tiles, queries);
   return PackedByTilesBackward(heads, scale, tiles, queries);
 }
@@ -59,8 +57,7 @@ PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& 
   return kPacked.Choose(heads).forward(heads, scale, tiles);
 }
 
-Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                           const AttendedQueries& queries) {
+Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries) {
   if (AreCapped(tiles)) return PackedByTilesBackward(heads, scale, tiles, queries);
   return kPacked.Choose(heads).backward(heads, scale, tiles, queries);
 }

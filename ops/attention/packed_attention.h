@@ -16,11 +16,10 @@ namespace trireme {
 PartialAttention AttendPacked(const Heads& heads, double scale, const RowTiles& tiles);
 
 // Gradients with the layout of the heads, in any dtype, their memory in any order.
-Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles,
-                           const AttendedQueries& queries);
+Heads AttendPackedBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries);
 
-// The same for callers that read the log-sum-exp, as sinks do: it is laid out as in attention_tiles.h, its memory in any
-// order.
+// The same for callers that read the log-sum-exp, as sinks do: it is laid out as in attention_tiles.h, its memory in
+// any order.
 PartialAttention AttendPackedWithSums(const Heads& heads, double scale, const RowTiles& tiles);
 Heads AttendPackedWithSumsBackward(const Heads& heads, double scale, const RowTiles& tiles,
                                    const AttendedQueries& queries);

@@ -35,8 +35,7 @@ void ForEachRun(const PagedRow& row, int64_t block_size, int64_t first, int64_t 
 void GrowBlocks(at::Tensor& pool, const at::Tensor& fresh, const PagedRows& rows) {
   if (pool.defined() && pool.size(0) >= rows.blocks) return;
   const std::vector<int64_t> shape = {rows.blocks, fresh.size(1), rows.block_size, fresh.size(3)};
-  const at::Tensor larger =
-      fresh.is_cpu() ? at::empty(shape, fresh.options()) : at::zeros(shape, fresh.options());
+  const at::Tensor larger = fresh.is_cpu() ? at::empty(shape, fresh.options()) : at::zeros(shape, fresh.options());
   if (pool.defined()) larger.narrow(0, 0, pool.size(0)).copy_(pool);
   pool = larger;
 }
@@ -60,8 +59,8 @@ void StoreAtOnce(const Heads& fresh, const PagedKeyValues& cache, const PagedRow
   const int64_t tokens = scratch.slots.size(0);
   const auto store = [&](const at::Tensor& pool, const at::Tensor& all) {
     const at::Tensor by_token = all[0].narrow(1, 0, tokens).transpose(0, 1);  // [tokens, kv_heads, dim]
-    pool.transpose(1, 2).index_put_({scratch.slots.floor_divide(rows.block_size), scratch.slots.remainder(rows.block_size)},
-                                    by_token);
+    pool.transpose(1, 2).index_put_(
+        {scratch.slots.floor_divide(rows.block_size), scratch.slots.remainder(rows.block_size)}, by_token);
   };
   store(cache.key, fresh.key);
   if (fresh.value.defined()) store(cache.value, fresh.value);
@@ -111,8 +110,7 @@ at::Tensor GatherOnHost(const at::Tensor& pool, int64_t dim, int64_t size, at::A
   const int64_t heads = pool.size(1);
   const auto element = static_cast<int64_t>(pool.element_size());
   const int64_t line = pool.size(3) * element, wanted = dim * element;
-  const at::Tensor all =
-      LaidOut(scratch, {static_cast<int64_t>(group.size()), heads, capacity, dim}, pool.options());
+  const at::Tensor all = LaidOut(scratch, {static_cast<int64_t>(group.size()), heads, capacity, dim}, pool.options());
   at::parallel_for(0, static_cast<int64_t>(group.size()) * heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const PagedRow& row = group[static_cast<size_t>(item / heads)];
@@ -160,8 +158,7 @@ at::Tensor ByRow(const at::Tensor& all, int64_t begin, at::ArrayRef<PagedRow> gr
   return rows == 1 ? mine.contiguous() : mine[0].transpose(0, 1).unsqueeze(2).contiguous();
 }
 
-at::Tensor Gather(const at::Tensor& pool, int64_t dim, const PagedGroup& c, int64_t capacity,
-                  at::Tensor& memory) {
+at::Tensor Gather(const at::Tensor& pool, int64_t dim, const PagedGroup& c, int64_t capacity, at::Tensor& memory) {
   if (pool.is_cpu()) return GatherOnHost(pool, dim, c.block_size, c.rows, capacity, memory);
   const int64_t columns = (capacity + c.block_size - 1) / c.block_size;
   at::Tensor& table = c.scratch.gathered[c.first_row];
@@ -179,8 +176,7 @@ at::Tensor KeysOf(const PagedGroup& c, int64_t capacity) {
 at::Tensor ValuesOf(const PagedGroup& c, int64_t capacity) {
   const at::Tensor& fresh = c.heads.value.defined() ? c.heads.value : c.heads.key;
   if (Starts(c.rows)) return ByRow(fresh.narrow(3, 0, c.value_dim), c.begin, c.rows);
-  return Gather(c.cache.value.defined() ? c.cache.value : c.cache.key, c.value_dim, c, capacity,
-                c.scratch.value);
+  return Gather(c.cache.value.defined() ? c.cache.value : c.cache.key, c.value_dim, c, capacity, c.scratch.value);
 }
 
 // The rows' keys and values side by side, for cached_attention.
@@ -191,20 +187,18 @@ at::Tensor Gathered(const PagedGroup& c) {
     rows.past.push_back(row.past);
     rows.fresh.push_back(row.fresh);
   }
-  const Heads all{ByRow(c.heads.query, c.begin, c.rows), KeysOf(c, rows.longest()),
-                  ValuesOf(c, rows.longest())};
+  const Heads all{ByRow(c.heads.query, c.begin, c.rows), KeysOf(c, rows.longest()), ValuesOf(c, rows.longest())};
   return AttendCached(all, c.scale, rows)
       .to(c.heads.query.scalar_type())
       .transpose(1, 2)
       .reshape({static_cast<int64_t>(c.rows.size()) * c.rows[0].fresh, -1});
 }
 
-const ImplementationList<PagedGroup, decltype(&Gathered)> kPagedAttention{
-    "paged_attention",
-    {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
-     {"cuda", WhyNoDecodeKernel, DecodeByKernel},
-     {"torch_npu", WhyNotNpuDecode, NpuDecode},
-     {"aten", nullptr, Gathered}}};
+const ImplementationList<PagedGroup, decltype(&Gathered)> kPagedAttention{"paged_attention",
+                                                                          {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
+                                                                           {"cuda", WhyNoDecodeKernel, DecodeByKernel},
+                                                                           {"torch_npu", WhyNotNpuDecode, NpuDecode},
+                                                                           {"aten", nullptr, Gathered}}};
 
 // Rows of one new token together, others one by one.
 size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
@@ -225,8 +219,8 @@ at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, c
   int64_t begin = 0;
   for (size_t row = 0; row < rows.rows.size();) {
     const at::ArrayRef<PagedRow> group(&rows.rows[row], GroupFrom(rows.rows, row));
-    const PagedGroup given{heads, begin, row, value_dim, scale, rows.block_size,
-                           group, cache, scratch, window, soft_cap, rows.most_keys, sinks};
+    const PagedGroup given{heads,   begin,  row,      value_dim,      scale, rows.block_size, group, cache,
+                           scratch, window, soft_cap, rows.most_keys, sinks};
     // Those that read blocks in place know no soft cap and no sinks.
     parts.push_back(soft_cap > 0 || sinks.defined() ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
     begin += parts.back().size(0);
@@ -250,8 +244,7 @@ std::vector<BenchCase> BenchPaged(const BenchSize& s) {
   const int64_t count = std::min<int64_t>(s.rows, 64), past = std::min<int64_t>(s.columns, 512);
   const int64_t blocks = past / kBlock + 1;
   const Heads heads{BenchInput({1, kKvHeads, count, kGroup, kDim}, s.type),
-                    BenchInput({1, kKvHeads, count, kDim}, s.type),
-                    BenchInput({1, kKvHeads, count, kDim}, s.type)};
+                    BenchInput({1, kKvHeads, count, kDim}, s.type), BenchInput({1, kKvHeads, count, kDim}, s.type)};
   const PagedKeyValues cache{BenchInput({count * blocks, kKvHeads, kBlock, kDim}, s.type),
                              BenchInput({count * blocks, kKvHeads, kBlock, kDim}, s.type)};
   PagedRows rows{.block_size = kBlock, .blocks = count * blocks};
@@ -273,8 +266,7 @@ std::vector<BenchCase> BenchPaged(const BenchSize& s) {
 }
 
 CaseReport ReportPagedRows(const at::Tensor& like, int64_t fresh) {
-  const Heads heads{at::empty({1, 1, fresh, 1, 128}, like.options()),
-                    at::empty({1, 1, fresh, 128}, like.options()),
+  const Heads heads{at::empty({1, 1, fresh, 1, 128}, like.options()), at::empty({1, 1, fresh, 128}, like.options()),
                     at::empty({1, 1, fresh, 128}, like.options())};
   const PagedRow row{.past = 0, .fresh = fresh, .blocks = {0}};
   const PagedKeyValues cache;
@@ -286,14 +278,12 @@ CaseReport ReportPagedRows(const at::Tensor& like, int64_t fresh) {
 }  // namespace
 
 Operator operators::paged_attention() {
-  return {.name = kPagedAttention.op(),
-          .summary = "attention of a step's new tokens over the blocks of their rows, in generation",
-          .implementations = kPagedAttention.names(),
-          .report =
-              [](const at::Tensor& like) {
-                return std::vector{ReportPagedRows(like, 1), ReportPagedRows(like, 2)};
-              },
-          .bench = BenchPaged};
+  return {
+      .name = kPagedAttention.op(),
+      .summary = "attention of a step's new tokens over the blocks of their rows, in generation",
+      .implementations = kPagedAttention.names(),
+      .report = [](const at::Tensor& like) { return std::vector{ReportPagedRows(like, 1), ReportPagedRows(like, 2)}; },
+      .bench = BenchPaged};
 }
 
 }  // namespace trireme

@@ -39,10 +39,10 @@ struct PagedKeyValues {
 
 // What all layers of a pass share.
 struct PagedScratch {
-  at::Tensor key, value;                // memory in which the host lays rows out
+  at::Tensor key, value;  // memory in which the host lays rows out
   // On a device, of one pass:
   std::map<size_t, at::Tensor> tables, gathered;  // by the group's first row: read in place, or copied out
-  at::Tensor slots;                     // [new tokens] where each is stored: block · block_size + offset
+  at::Tensor slots;                               // [new tokens] where each is stored: block · block_size + offset
 
   void Begin() {
     tables.clear();
@@ -53,9 +53,9 @@ struct PagedScratch {
 
 // Stores the new keys and values in the rows' blocks, then lets each new token attend to its row up to
 // itself, with a window to the last `window` tokens only, with a soft cap by scores of cap · tanh(score / cap), with
-// sinks ([heads], sinks.h) that take their part in the softmax. heads: of one row [1, kv_heads, tokens, …] with all new tokens, and perhaps padding after them. An
-// undefined heads.value means the first `value_dim` elements of each key, which are stored once. Returns
-// [tokens, heads · value_dim]; zero at padding.
+// sinks ([heads], sinks.h) that take their part in the softmax. heads: of one row [1, kv_heads, tokens, …] with all new
+// tokens, and perhaps padding after them. An undefined heads.value means the first `value_dim` elements of each key,
+// which are stored once. Returns [tokens, heads · value_dim]; zero at padding.
 at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, const PagedRows& rows,
                           PagedKeyValues& cache, PagedScratch& scratch, int64_t window = 0, double soft_cap = 0,
                           const at::Tensor& sinks = {});

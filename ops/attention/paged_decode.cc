@@ -41,15 +41,14 @@ void DecodeRows(const PagedGroup& c, const at::Tensor& query, const at::Tensor& 
       const int64_t row = item / items, kv_head = item % items / parts;
       const int64_t first = item % parts * kHeadsPerCall, heads = std::min(kHeadsPerCall, group - first);
       const PagedRow& mine = c.rows[static_cast<size_t>(row)];
-      cpu::AttendBlocks(
-          Data<T>(query) + (((kv_head * tokens) + c.begin + row) * group + first) * dim,
-          BlocksOf<T>(c, mine, kv_head),
-          {.heads = heads,
-           .dim = dim,
-           .value_dim = c.value_dim,
-           .keys = mine.past + 1,
-           .scale = static_cast<float>(c.scale)},
-          memory, Data<T>(output) + row * output.size(1) + (kv_head * group + first) * c.value_dim);
+      cpu::AttendBlocks(Data<T>(query) + (((kv_head * tokens) + c.begin + row) * group + first) * dim,
+                        BlocksOf<T>(c, mine, kv_head),
+                        {.heads = heads,
+                         .dim = dim,
+                         .value_dim = c.value_dim,
+                         .keys = mine.past + 1,
+                         .scale = static_cast<float>(c.scale)},
+                        memory, Data<T>(output) + row * output.size(1) + (kv_head * group + first) * c.value_dim);
     }
   });
 }
@@ -70,8 +69,7 @@ at::Tensor TableOnDevice(const PagedGroup& c, int64_t columns) {
   const at::Tensor host = at::zeros({rows, columns}, at::kInt);
   for (int64_t row = 0; row < rows; ++row) {
     const std::vector<int32_t>& blocks = c.rows[static_cast<size_t>(row)].blocks;
-    std::copy_n(blocks.begin(), std::min<int64_t>(columns, std::ssize(blocks)),
-                Data<int32_t>(host) + row * columns);
+    std::copy_n(blocks.begin(), std::min<int64_t>(columns, std::ssize(blocks)), Data<int32_t>(host) + row * columns);
   }
   return table = Upload(host, c.cache.key.device());
 }

@@ -76,8 +76,9 @@ struct TwoWayForward {
       const int64_t rows = std::min(step, keys - begin);
       MatMul(Operand<T>{query + begin * s.dim, s.dim}, Operand<T>{key, s.dim, true},
              {.m = rows, .n = keys, .k = s.dim, .stride = keys}, scores.get());
-      cpu::CausalSoftmax(scores.get(), AllSeen(rows, keys, s.scale), probabilities.get(),
-                         {.inverse_sum = inverse_sum.get(), .log_sum_exp = Data<float>(result.log_sum_exp) + first + begin});
+      cpu::CausalSoftmax(
+          scores.get(), AllSeen(rows, keys, s.scale), probabilities.get(),
+          {.inverse_sum = inverse_sum.get(), .log_sum_exp = Data<float>(result.log_sum_exp) + first + begin});
       MatMul(Operand<T>{probabilities.get(), keys}, Operand<T>{value, s.dim},
              {.m = rows, .n = s.dim, .k = keys, .stride = s.dim}, mixed.get());
       cpu::ScatterScaled(mixed.get(), inverse_sum.get(), {.positions = rows, .dim = s.dim, .stride = s.width()},
@@ -114,7 +115,8 @@ struct TwoWayBackward {
   }
 
   // Of `rows` queries from `begin` of the tile whose elements start at `first`. The first block overwrites the sums.
-  void Block(const Heads& heads, int64_t first, int64_t begin, int64_t rows, int64_t keys, const float* log_sum_exp) const {
+  void Block(const Heads& heads, int64_t first, int64_t begin, int64_t rows, int64_t keys,
+             const float* log_sum_exp) const {
     const Operand<T> query{Data<T>(heads.query) + first + begin * s.dim, s.dim}, gradient{gradient_rows.get(), s.dim};
     const T *key = Data<T>(heads.key) + first, *value = Data<T>(heads.value) + first;
     const MatMulShape to_scores{.m = rows, .n = keys, .k = s.dim, .stride = keys};
@@ -159,11 +161,13 @@ std::string WhyNoTwoWayBlocks(const Heads& heads, const RowTiles& tiles) {
 AttentionResult TwoWayBlocks(const Heads& heads, const std::vector<AttentionTile>& tiles) {
   const TwoWaySizes s(heads, tiles);
   const auto options = heads.query.options();
-  AttentionResult result{at::empty({s.length, s.width()}, options), at::empty({s.heads, s.length}, options.dtype(at::kFloat))};
+  AttentionResult result{at::empty({s.length, s.width()}, options),
+                         at::empty({s.heads, s.length}, options.dtype(at::kFloat))};
   ByType(heads.query, [&](auto type) {
     ForEachHeadOfTiles(s.heads, tiles, [&](int64_t begin, int64_t end, int64_t count) {
       const TwoWayForward<decltype(type)> forward{s};
-      for (int64_t i = begin; i < end; ++i) forward.Run(heads, tiles[static_cast<size_t>(i % count)], i / count, result);
+      for (int64_t i = begin; i < end; ++i)
+        forward.Run(heads, tiles[static_cast<size_t>(i % count)], i / count, result);
     });
   });
   return result;

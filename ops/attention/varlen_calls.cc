@@ -109,9 +109,9 @@ struct OpenCall {
     const AttentionTile& last = sequences.back();
     const bool alike = window > 0 ? t.window == window && BeyondOf(t) == beyond
                                   : t.window == 0 && ((causal && IsCausal(t)) || (full && IsFull(t)));
-    return alike && t.query >= last.query + last.queries &&
-           t.key >= last.key + last.keys && static_cast<int64_t>(sequences.size()) < limits.sequences &&
-           queries + t.queries <= limits.tokens && keys + t.keys <= limits.tokens;
+    return alike && t.query >= last.query + last.queries && t.key >= last.key + last.keys &&
+           static_cast<int64_t>(sequences.size()) < limits.sequences && queries + t.queries <= limits.tokens &&
+           keys + t.keys <= limits.tokens;
   }
   void Add(const AttentionTile& t) {
     sequences.push_back(t);
@@ -125,8 +125,7 @@ struct OpenCall {
 };
 
 void Place(std::vector<OpenCall>& calls, const AttentionTile& tile, const VarLenLimits& limits) {
-  auto call =
-      std::find_if(calls.begin(), calls.end(), [&](const OpenCall& c) { return c.Takes(tile, limits); });
+  auto call = std::find_if(calls.begin(), calls.end(), [&](const OpenCall& c) { return c.Takes(tile, limits); });
   if (call == calls.end()) call = calls.insert(call, OpenCall{});
   call->Add(tile);
 }
@@ -170,8 +169,7 @@ std::vector<TokenRun> VarLenCall::KeyRuns() const {
   return RunsOf(sequences, &AttentionTile::key, &AttentionTile::keys);
 }
 
-std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& lengths,
-                                    const VarLenLimits& limits) {
+std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& lengths, const VarLenLimits& limits) {
   std::vector<AttentionTile> joined;
   for (size_t row = 0; row < tiles.size(); ++row) {
     const auto index = static_cast<int64_t>(row);

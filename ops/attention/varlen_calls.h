@@ -1,6 +1,6 @@
 // VarLenCalls: attention tiles as calls of a variable-length ("varlen") operator, which takes many sequences
-// side by side in one call: all causal, none, or all under one window. Integers only, no tensors. ops/attention/npu_attention.h
-// makes the calls.
+// side by side in one call: all causal, none, or all under one window. Integers only, no tensors.
+// ops/attention/npu_attention.h makes the calls.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,7 @@ struct VarLenCall {
 
 // Every pair of query and key of the tiles is in exactly one call. Tiles that are parts of one sequence
 // become one again; a sequence beyond the limits is cut, so that its queries are in several calls.
-std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& lengths,
-                                    const VarLenLimits& limits = {});
+std::vector<VarLenCall> VarLenCalls(const RowTiles& tiles, const RowLengths& lengths, const VarLenLimits& limits = {});
 
 // Whether some query or key is in several calls: their results have to be merged, their gradients summed.
 bool NeedMerge(const std::vector<VarLenCall>& calls);

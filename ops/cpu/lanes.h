@@ -105,8 +105,8 @@ TRIREME_INLINE float SumOf(int64_t count, const F& f, const Bf16* first, const I
 
 // For a norm's backward pass: adds dy · x · scale to the weight's sums; returns the sum of that times the
 // weight.
-TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size,
-                                 float scale, float* sums) {
+TRIREME_INLINE float AddProducts(const float* x, const float* dy, const float* weight, int64_t size, float scale,
+                                 float* sums) {
   float shared = 0;
 #pragma omp simd reduction(+ : shared)
   for (int64_t i = 0; i < size; ++i) {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Bodies are always inlined into a function marked TRIREME_CLONES, so that each clone has its own. Not under a sanitizer: which
-// clone is chosen before the sanitizer's own memory exists, and the choice is instrumented, too.
+// Bodies are always inlined into a function marked TRIREME_CLONES, so that each clone has its own. Not under a
+// sanitizer: which clone is chosen before the sanitizer's own memory exists, and the choice is instrumented, too.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define TRIREME_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

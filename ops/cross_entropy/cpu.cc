@@ -70,8 +70,7 @@ TRIREME_INLINE void StatisticsBody(const T* logits, const LogitRows& in, Rows ro
 }
 
 template <typename T>
-TRIREME_INLINE void GradientBody(T* logits, const LogitRows& in, Rows rows, const float* log_sum_exp,
-                                 float scale) {
+TRIREME_INLINE void GradientBody(T* logits, const LogitRows& in, Rows rows, const float* log_sum_exp, float scale) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     T* line = logits + row * in.stride;
     const float shift = log_sum_exp[row];
@@ -86,12 +85,10 @@ TRIREME_INLINE void GradientBody(T* logits, const LogitRows& in, Rows rows, cons
 
 }  // namespace
 
-TRIREME_CLONES void LogitStatistics(const float* logits, const LogitRows& in, Rows rows,
-                                    const LogitSums& out) {
+TRIREME_CLONES void LogitStatistics(const float* logits, const LogitRows& in, Rows rows, const LogitSums& out) {
   StatisticsBody(logits, in, rows, out);
 }
-TRIREME_CLONES void LogitStatistics(const Bf16* logits, const LogitRows& in, Rows rows,
-                                    const LogitSums& out) {
+TRIREME_CLONES void LogitStatistics(const Bf16* logits, const LogitRows& in, Rows rows, const LogitSums& out) {
   StatisticsBody(logits, in, rows, out);
 }
 TRIREME_CLONES void LogitsToGradient(float* logits, const LogitRows& in, Rows rows, const float* log_sum_exp,

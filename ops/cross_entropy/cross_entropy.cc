@@ -26,8 +26,7 @@ Picked Pick(const at::Tensor& labels, const LogitColumns& columns) {
   return {held, (local * held).unsqueeze(1)};
 }
 
-LogitStatistics ReferenceStatistics(const at::Tensor& logits, const at::Tensor& labels,
-                                    const LogitColumns& columns) {
+LogitStatistics ReferenceStatistics(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
   const auto options = logits.options().dtype(at::kFloat);
   if (columns.count == 0) {
     const at::Tensor zeros = at::zeros({logits.size(0)}, options);
@@ -92,14 +91,13 @@ cuda::LogitArgs ArgsOf(const at::Tensor& logits, const at::Tensor& labels, const
           .first_token = columns.first};
 }
 
-LogitStatistics CudaStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
-                               const LogitColumns& columns) {
+LogitStatistics CudaStatistics(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns) {
   const at::Tensor labels = given_labels.contiguous();
   const LogitStatistics out = EmptyStatistics(logits);
-  CheckLaunch(CudaKernels().logit_statistics(ArgsOf(logits, labels, columns), Data<float>(out.largest),
-                                             Data<float>(out.sum), Data<float>(out.picked), IsBf16(logits),
-                                             CudaStream()),
-              "cross_entropy");
+  CheckLaunch(
+      CudaKernels().logit_statistics(ArgsOf(logits, labels, columns), Data<float>(out.largest), Data<float>(out.sum),
+                                     Data<float>(out.picked), IsBf16(logits), CudaStream()),
+      "cross_entropy");
   return out;
 }
 
@@ -111,8 +109,7 @@ void CudaGradient(const at::Tensor& logits, const at::Tensor& given_labels, cons
               "cross_entropy");
 }
 
-LogitStatistics FastStatistics(const at::Tensor& logits, const at::Tensor& given_labels,
-                               const LogitColumns& columns) {
+LogitStatistics FastStatistics(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns) {
   const at::Tensor labels = given_labels.contiguous();
   const LogitStatistics out = EmptyStatistics(logits);
   const cpu::LogitSums sums{Data<float>(out.largest), Data<float>(out.sum), Data<float>(out.picked)};
@@ -131,8 +128,8 @@ void FastGradient(const at::Tensor& logits, const at::Tensor& given_labels, cons
   ByType(logits, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, logits.size(0), GrainOfRows(logits.size(1)), [&](int64_t begin, int64_t end) {
-      cpu::LogitsToGradient(Data<T>(logits), RowsOf(logits, labels, columns), {begin, end},
-                            Data<float>(log_sum_exp), static_cast<float>(scale));
+      cpu::LogitsToGradient(Data<T>(logits), RowsOf(logits, labels, columns), {begin, end}, Data<float>(log_sum_exp),
+                            static_cast<float>(scale));
     });
   });
 }
@@ -148,12 +145,12 @@ std::string WhyNotKernel(const LogitsCase& c) {
   return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no valid column" : "");
 }
 
-const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)>
-    kCrossEntropy{"cross_entropy",
-                  {{"cpu", WhyNotLoops, FastStatistics, FastGradient},
-                   {"cuda", WhyNotCuda, CudaStatistics, CudaGradient},
-                   {"ascendc", WhyNotKernel, KernelStatistics, KernelGradient},
-                   {"aten", nullptr, ReferenceStatistics, ReferenceGradient}}};
+const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)> kCrossEntropy{
+    "cross_entropy",
+    {{"cpu", WhyNotLoops, FastStatistics, FastGradient},
+     {"cuda", WhyNotCuda, CudaStatistics, CudaGradient},
+     {"ascendc", WhyNotKernel, KernelStatistics, KernelGradient},
+     {"aten", nullptr, ReferenceStatistics, ReferenceGradient}}};
 
 std::vector<BenchCase> BenchCrossEntropy(const BenchSize& s) {
   const at::Tensor logits = BenchInput({s.rows, s.columns}, s.type);
@@ -174,8 +171,7 @@ std::vector<BenchCase> BenchCrossEntropy(const BenchSize& s) {
 
 }  // namespace
 
-LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& labels,
-                                   const LogitColumns& columns) {
+LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
   return kCrossEntropy.Choose({logits, columns.count}).forward(logits, labels, columns);
 }
 

@@ -20,8 +20,7 @@ struct LogitStatistics {  // each [tokens], fp32
 };
 
 // logits: [tokens, columns], contiguous; labels: [tokens] int64.
-LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& labels,
-                                   const LogitColumns& columns);
+LogitStatistics StatisticsOfLogits(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns);
 
 // logits = (exp(logits - log_sum_exp) - [column is the label]) · scale. log_sum_exp: [tokens] fp32, over all
 // ranks.

@@ -11,8 +11,8 @@ constexpr uint32_t kLargest = 0, kSum = 8, kPicked = 16,
 template <typename T>
 class LogitRows {
  protected:
-  __aicore__ inline void Init(GM_ADDR logits, GM_ADDR labels, uint32_t rows, uint32_t columns,
-                              uint32_t stride, uint32_t tile, uint32_t first_token) {
+  __aicore__ inline void Init(GM_ADDR logits, GM_ADDR labels, uint32_t rows, uint32_t columns, uint32_t stride,
+                              uint32_t tile, uint32_t first_token) {
     logits_ = GlobalOf<T>(logits, static_cast<uint64_t>(rows) * stride);
     labels_ = GlobalOf<int64_t>(labels, rows);
     columns_ = columns, stride_ = stride, tile_ = tile, first_token_ = first_token;
@@ -40,8 +40,7 @@ template <typename T>
 class LogitStatistics : LogitRows<T> {
  public:
   __aicore__ inline void Run(GM_ADDR logits, GM_ADDR labels, GM_ADDR largest, GM_ADDR sum, GM_ADDR picked,
-                             uint32_t rows, uint32_t columns, uint32_t stride, uint32_t tile,
-                             uint32_t first_token) {
+                             uint32_t rows, uint32_t columns, uint32_t stride, uint32_t tile, uint32_t first_token) {
     this->Init(logits, labels, rows, columns, stride, tile, first_token);
     largest_ = GlobalOf<float>(largest, rows), sum_ = GlobalOf<float>(sum, rows),
     picked_ = GlobalOf<float>(picked, rows);
@@ -55,8 +54,7 @@ class LogitStatistics : LogitRows<T> {
     const uint64_t first = static_cast<uint64_t>(row) * this->stride_;
     LocalTensor<float> kept = this->statistics.template AllocTensor<float>();
     Duplicate(kept, 0.0f, 32);
-    constexpr float kLowest =
-        -3.4028235e38f;  // the maximum of no columns: finite, so that no difference is a NaN
+    constexpr float kLowest = -3.4028235e38f;  // the maximum of no columns: finite, so that no difference is a NaN
     PipeBarrier<PIPE_V>();
     Duplicate(kept, kLowest, 8);
     for (uint32_t at = 0; at < this->columns_; at += this->tile_) {
@@ -105,9 +103,8 @@ class LogitStatistics : LogitRows<T> {
 template <typename T>
 class LogitGradient : LogitRows<T> {
  public:
-  __aicore__ inline void Run(GM_ADDR logits, GM_ADDR labels, GM_ADDR log_sum_exp, uint32_t rows,
-                             uint32_t columns, uint32_t stride, uint32_t tile, uint32_t first_token,
-                             float scale) {
+  __aicore__ inline void Run(GM_ADDR logits, GM_ADDR labels, GM_ADDR log_sum_exp, uint32_t rows, uint32_t columns,
+                             uint32_t stride, uint32_t tile, uint32_t first_token, float scale) {
     this->Init(logits, labels, rows, columns, stride, tile, first_token);
     log_sum_exp_ = GlobalOf<float>(log_sum_exp, rows);
     scale_ = scale;
@@ -176,18 +173,16 @@ class LogitGradient : LogitRows<T> {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void logit_statistics(GM_ADDR logits, GM_ADDR labels, GM_ADDR largest,
-                                                       GM_ADDR sum, GM_ADDR picked, uint32_t type,
-                                                       uint32_t rows, uint32_t columns, uint32_t stride,
-                                                       uint32_t tile, uint32_t first_token) {
-  trireme_kernels::ByType<trireme_kernels::LogitStatistics>(type, logits, labels, largest, sum, picked, rows,
-                                                            columns, stride, tile, first_token);
+extern "C" __global__ __aicore__ void logit_statistics(GM_ADDR logits, GM_ADDR labels, GM_ADDR largest, GM_ADDR sum,
+                                                       GM_ADDR picked, uint32_t type, uint32_t rows, uint32_t columns,
+                                                       uint32_t stride, uint32_t tile, uint32_t first_token) {
+  trireme_kernels::ByType<trireme_kernels::LogitStatistics>(type, logits, labels, largest, sum, picked, rows, columns,
+                                                            stride, tile, first_token);
 }
 
-extern "C" __global__ __aicore__ void logit_gradient(GM_ADDR logits, GM_ADDR labels, GM_ADDR log_sum_exp,
-                                                     uint32_t type, uint32_t rows, uint32_t columns,
-                                                     uint32_t stride, uint32_t tile, uint32_t first_token,
-                                                     float scale) {
-  trireme_kernels::ByType<trireme_kernels::LogitGradient>(type, logits, labels, log_sum_exp, rows, columns,
-                                                          stride, tile, first_token, scale);
+extern "C" __global__ __aicore__ void logit_gradient(GM_ADDR logits, GM_ADDR labels, GM_ADDR log_sum_exp, uint32_t type,
+                                                     uint32_t rows, uint32_t columns, uint32_t stride, uint32_t tile,
+                                                     uint32_t first_token, float scale) {
+  trireme_kernels::ByType<trireme_kernels::LogitGradient>(type, logits, labels, log_sum_exp, rows, columns, stride,
+                                                          tile, first_token, scale);
 }

@@ -41,8 +41,7 @@ __device__ inline Running With(Running r, const float (&x)[N]) {
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
-    Statistics(LogitArgs a, float* largest, float* sum, float* picked) {
+__global__ void __launch_bounds__(kThreads) Statistics(LogitArgs a, float* largest, float* sum, float* picked) {
   __shared__ Running parts[kThreads / 32];
   const int64_t row = blockIdx.x;
   const T* logits = static_cast<const T*>(a.logits) + row * a.stride;

@@ -157,11 +157,11 @@ struct AccumulateArgs {
   bool add;  // otherwise the sum is overwritten
 };
 
-// Runs of consecutive weights of a file's matrix (core/packing): codes of 4 bits, two to a byte, the first in the upper half,
-// or int8, of which a row of the file's matrix has a scale.
+// Runs of consecutive weights of a file's matrix (core/packing): codes of 4 bits, two to a byte, the first in the upper
+// half, or int8, of which a row of the file's matrix has a scale.
 struct DequantiseArgs {
   const uint8_t* codes;
-  const void* scales;  // of the blocks that each run touches: fp32, or codes of 8 bits
+  const void* scales;   // of the blocks that each run touches: fp32, or codes of 8 bits
   const float* nested;  // scales of 256 of those, and after them their offset; nullptr: scales are fp32
   int64_t nested_count;
   const float* tables;  // 16 values of codes, 256 of scales' codes; nullptr: int8
@@ -179,13 +179,12 @@ struct Kernels {
   int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
   int (*rms_norm_backward)(const RmsNormBackwardArgs&, bool bf16, void* stream);
   int (*swiglu)(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
-  int (*swiglu_backward)(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
-                         bool bf16, void* stream);
-  int (*weighted_swiglu)(const void* gate_up, const float* weights, void* y, int64_t rows, int64_t ffn,
-                         bool bf16, void* stream);
-  int (*weighted_swiglu_backward)(const void* gate_up, const float* weights, const void* gradient,
-                                  void* result, float* weights_gradient, int64_t rows, int64_t ffn, bool bf16,
-                                  void* stream);
+  int (*swiglu_backward)(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn, bool bf16,
+                         void* stream);
+  int (*weighted_swiglu)(const void* gate_up, const float* weights, void* y, int64_t rows, int64_t ffn, bool bf16,
+                         void* stream);
+  int (*weighted_swiglu_backward)(const void* gate_up, const float* weights, const void* gradient, void* result,
+                                  float* weights_gradient, int64_t rows, int64_t ffn, bool bf16, void* stream);
   int (*spread_rows)(const PermuteArgs&, bool bf16, void* stream);
   int (*sum_rows)(const PermuteArgs&, bool bf16, void* stream);
   int (*expert_positions)(const PositionArgs&, void* stream);
@@ -195,8 +194,7 @@ struct Kernels {
   int (*decode_attention)(const DecodeArgs&, bool bf16, void* stream);
   int (*split_heads)(const HeadsArgs&, bool bf16, void* stream);
   int (*split_heads_backward)(const HeadsArgs&, bool bf16, void* stream);
-  int (*logit_statistics)(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16,
-                          void* stream);
+  int (*logit_statistics)(const LogitArgs&, float* largest, float* sum, float* picked, bool bf16, void* stream);
   int (*logit_gradient)(const LogitArgs&, const float* log_sum_exp, float scale, bool bf16, void* stream);
   int (*adamw)(const AdamWArgs&, void* stream);
   int (*sum_of_squares)(const float* values, int64_t size, double* sums, int blocks, void* stream);
@@ -212,8 +210,8 @@ inline constexpr const char* kKernelsFunction = "trireme_cuda_kernels";
 int RmsNorm(const RmsNormArgs&, bool bf16, void* stream);
 int RmsNormBackward(const RmsNormBackwardArgs&, bool bf16, void* stream);
 int SwiGlu(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, void* stream);
-int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
-                   bool bf16, void* stream);
+int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn, bool bf16,
+                   void* stream);
 int WeightedSwiGlu(const void* gate_up, const float* weights, void* y, int64_t rows, int64_t ffn, bool bf16,
                    void* stream);
 int WeightedSwiGluBackward(const void* gate_up, const float* weights, const void* gradient, void* result,

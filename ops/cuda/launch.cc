@@ -54,8 +54,7 @@ const cuda::Kernels& CudaKernels() {
 void* CudaStream() { return Cuda::Open().bridge().CurrentStream(); }
 
 void CheckLaunch(int code, const char* kernel) {
-  if (code != 0)
-    throw RuntimeError("device cuda: the kernel of ", kernel, " was not launched: CUDA's error ", code);
+  if (code != 0) throw RuntimeError("device cuda: the kernel of ", kernel, " was not launched: CUDA's error ", code);
 }
 
 }  // namespace trireme

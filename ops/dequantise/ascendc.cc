@@ -32,7 +32,8 @@ std::vector<float> DequantiseTables(PackedStorage::Kind kind) {
 
 const char* WhyNotDequantised(const PackedPart& part, const PackedStorage& storage) {
   if (!IsPackedBlock(storage.block)) return "its blocks are not of 32, 64, … or 4096 weights";
-  const int64_t largest = std::max({part.matrix_elements(), part.rows * part.local_stride, part.runs() * part.run_blocks});
+  const int64_t largest =
+      std::max({part.matrix_elements(), part.rows * part.local_stride, part.runs() * part.run_blocks});
   if (largest > std::numeric_limits<int32_t>::max()) return "a matrix has more than 2147483647 weights";
   return part.has_whole_rows() && !IsOneRun(part) ? "whole rows of a matrix lie apart" : "";
 }
@@ -48,10 +49,11 @@ void Dequantise(const KernelPlace& place, Element element, const PackedPart& par
   const auto* from = static_cast<const uint8_t*>(bytes);
   const int64_t nested = DivideUp(DivideUp(part.matrix_elements(), storage.block), kScalesPerBlock);
   Launched(ACLRT_LAUNCH_KERNEL(dequantise)(
-               tiling.blocks, place.stream, Address(from + part.codes), Address(from + part.scales), Address(from + part.nested),
-               Address(tables), part_start, static_cast<uint32_t>(element), storage.nested ? number(nested) : 0, number(rows),
-               number(columns), number(part.local_stride), number(part.RunStart(0)), number(part.matrix_columns),
-               number(part.run_blocks), static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(storage.block))), tiling.tile),
+               tiling.blocks, place.stream, Address(from + part.codes), Address(from + part.scales),
+               Address(from + part.nested), Address(tables), part_start, static_cast<uint32_t>(element),
+               storage.nested ? number(nested) : 0, number(rows), number(columns), number(part.local_stride),
+               number(part.RunStart(0)), number(part.matrix_columns), number(part.run_blocks),
+               static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(storage.block))), tiling.tile),
            "dequantise");
 }
 

@@ -43,8 +43,8 @@ const ImplementationList<PackedRange, decltype(&ReferenceDequantise)> kDequantis
      {"ascendc", WhyNoDequantiseKernel, KernelDequantise},
      {"aten", nullptr, ReferenceDequantise}}};
 
-// Memory for decoded weights on the host. Fresh pages for each product would cost as much as decoding: while nobody holds what
-// was decoded last, its memory is used again. A device's allocator does the same.
+// Memory for decoded weights on the host. Fresh pages for each product would cost as much as decoding: while nobody
+// holds what was decoded last, its memory is used again. A device's allocator does the same.
 at::Tensor HostRoom(const Shape& shape, at::ScalarType type) {
   static std::mutex mutex;
   static at::Tensor last;
@@ -77,7 +77,8 @@ std::shared_ptr<PackedWeight> RandomWeight(int64_t rows, int64_t columns, const 
                         .rows = rows,
                         .columns = columns,
                         .local_stride = columns};
-  auto packed = std::make_shared<PackedWeight>(PlaceParts({}, {part}), Shape{rows, columns}, c10::typeMetaToScalarType(options.dtype()));
+  auto packed = std::make_shared<PackedWeight>(PlaceParts({}, {part}), Shape{rows, columns},
+                                               c10::typeMetaToScalarType(options.dtype()));
   const PackedParts& parts = packed->parts();
   packed->bytes = at::randint(256, {parts.bytes}, options.dtype(at::kByte));
   const int64_t nested = parts.parts.front().nested;
@@ -89,7 +90,8 @@ std::vector<BenchCase> BenchDequantise(const BenchSize& s) {
   if (s.type == at::kHalf) return {};
   const std::shared_ptr<PackedWeight> packed = RandomWeight(s.rows, s.columns, at::TensorOptions().dtype(s.type));
   const auto elements = static_cast<double>(s.rows * s.columns);
-  return {{.forward_bytes = elements * static_cast<double>(c10::elementSize(s.type)) + static_cast<double>(packed->bytes.numel()),
+  return {{.forward_bytes =
+               elements * static_cast<double>(c10::elementSize(s.type)) + static_cast<double>(packed->bytes.numel()),
            .run = [=] {
              Decoded(*packed, 0, packed->shape());
              return BenchCase::Tensors{};

@@ -1,5 +1,5 @@
-// Weights of 4 bits, decoded in tiles: the code's value times its block's scale. A row's blocks are those of the file's matrix,
-// so that a row may begin anywhere in a block; a scale is looked up for each weight, as the code's value is.
+// Weights of 4 bits, decoded in tiles: the code's value times its block's scale. A row's blocks are those of the file's
+// matrix, so that a row may begin anywhere in a block; a scale is looked up for each weight, as the code's value is.
 #include "ops/ascendc/tile.h"
 
 namespace trireme_kernels {
@@ -19,7 +19,8 @@ struct PackedNumbers {
 };
 
 // Byte offsets of fp32 in a table, for the items `first`, `first` + 1, … of which 2^shift share an entry.
-__aicore__ inline void OffsetsOfItems(const LocalTensor<int32_t>& offsets, uint32_t first, uint32_t shift, uint32_t count) {
+__aicore__ inline void OffsetsOfItems(const LocalTensor<int32_t>& offsets, uint32_t first, uint32_t shift,
+                                      uint32_t count) {
   PipeBarrier<PIPE_V>();
   CreateVecIndex(offsets, static_cast<int32_t>(first), count);
   PipeBarrier<PIPE_V>();
@@ -28,8 +29,8 @@ __aicore__ inline void OffsetsOfItems(const LocalTensor<int32_t>& offsets, uint3
   ShiftLeft(offsets, offsets, 2, static_cast<int32_t>(count));
 }
 
-__aicore__ inline void Look(const LocalTensor<float>& to, const LocalTensor<float>& table, const LocalTensor<int32_t>& offsets,
-                            uint32_t count) {
+__aicore__ inline void Look(const LocalTensor<float>& to, const LocalTensor<float>& table,
+                            const LocalTensor<int32_t>& offsets, uint32_t count) {
   PipeBarrier<PIPE_V>();
   Gather(to, table, offsets.ReinterpretCast<uint32_t>(), 0, count);
 }
@@ -37,7 +38,8 @@ __aicore__ inline void Look(const LocalTensor<float>& to, const LocalTensor<floa
 template <typename T>
 class Dequantise {
  public:
-  __aicore__ inline void Run(GM_ADDR codes, GM_ADDR scales, GM_ADDR nested, GM_ADDR tables, GM_ADDR to, PackedNumbers numbers) {
+  __aicore__ inline void Run(GM_ADDR codes, GM_ADDR scales, GM_ADDR nested, GM_ADDR tables, GM_ADDR to,
+                             PackedNumbers numbers) {
     n_ = numbers;
     row_bytes_ = (n_.columns + 1) / 2;
     codes_ = GlobalOf<uint8_t>(codes, static_cast<uint64_t>(n_.rows) * row_bytes_);
@@ -79,7 +81,8 @@ class Dequantise {
     Wait<HardEvent::MTE2_V>();
     AscendC::Duplicate(low_halves_.template Get<uint16_t>(), kLowHalves, static_cast<int32_t>(n_.tile / 4));
     if (n_.nested == 0) return;
-    LocalTensor<uint8_t> loaded = Load(scales_in, nested_[static_cast<uint64_t>(n_.nested) * sizeof(float)], sizeof(float));
+    LocalTensor<uint8_t> loaded =
+        Load(scales_in, nested_[static_cast<uint64_t>(n_.nested) * sizeof(float)], sizeof(float));
     const LocalTensor<float> kept = of_scales_.template Get<float>();
     Muls(kept, loaded.ReinterpretCast<float>(), 1.0f, 1);
     scales_in.FreeTensor(loaded);
@@ -137,7 +140,8 @@ class Dequantise {
   }
 
   // numbers: small enough that half holds four times as much exactly.
-  __aicore__ inline void OffsetsOfNumbers(const LocalTensor<int32_t>& offsets, const LocalTensor<half>& numbers, uint32_t count) {
+  __aicore__ inline void OffsetsOfNumbers(const LocalTensor<int32_t>& offsets, const LocalTensor<half>& numbers,
+                                          uint32_t count) {
     PipeBarrier<PIPE_V>();
     Muls(numbers, numbers, static_cast<half>(4.0f), static_cast<int32_t>(count));
     PipeBarrier<PIPE_V>();
@@ -145,8 +149,8 @@ class Dequantise {
   }
 
   __aicore__ inline void LoadScales(uint32_t place, uint32_t blocks) {
-    LocalTensor<uint8_t> loaded =
-        Load(scales_in, scales_[static_cast<uint64_t>(place) * sizeof(float)], blocks * static_cast<uint32_t>(sizeof(float)));
+    LocalTensor<uint8_t> loaded = Load(scales_in, scales_[static_cast<uint64_t>(place) * sizeof(float)],
+                                       blocks * static_cast<uint32_t>(sizeof(float)));
     PipeBarrier<PIPE_V>();
     Muls(block_scales_.template Get<float>(), loaded.ReinterpretCast<float>(), 1.0f, static_cast<int32_t>(blocks));
     scales_in.FreeTensor(loaded);
@@ -165,8 +169,8 @@ class Dequantise {
     Look(scales, table_.template Get<float>()[kCodes], offsets, blocks);
 
     const uint32_t group = first >> kNestedShift, groups = ((first + blocks - 1) >> kNestedShift) - group + 1;
-    LocalTensor<uint8_t> loaded =
-        Load(scales_in, nested_[static_cast<uint64_t>(group) * sizeof(float)], groups * static_cast<uint32_t>(sizeof(float)));
+    LocalTensor<uint8_t> loaded = Load(scales_in, nested_[static_cast<uint64_t>(group) * sizeof(float)],
+                                       groups * static_cast<uint32_t>(sizeof(float)));
     OffsetsOfItems(offsets, first - (group << kNestedShift), kNestedShift, blocks);
     Look(of_scales, loaded.ReinterpretCast<float>(), offsets, blocks);
     scales_in.FreeTensor(loaded);
@@ -191,11 +195,12 @@ class Dequantise {
 }  // namespace trireme_kernels
 
 // To fp32 or bf16.
-extern "C" __global__ __aicore__ void dequantise(GM_ADDR codes, GM_ADDR scales, GM_ADDR nested_scales, GM_ADDR tables, GM_ADDR to,
-                                                 uint32_t type, uint32_t nested, uint32_t rows, uint32_t columns, uint32_t stride,
-                                                 uint32_t start, uint32_t row_step, uint32_t row_blocks, uint32_t block_shift,
-                                                 uint32_t tile) {
-  const trireme_kernels::PackedNumbers numbers{nested, rows, columns, stride, start, row_step, row_blocks, block_shift, tile};
+extern "C" __global__ __aicore__ void dequantise(GM_ADDR codes, GM_ADDR scales, GM_ADDR nested_scales, GM_ADDR tables,
+                                                 GM_ADDR to, uint32_t type, uint32_t nested, uint32_t rows,
+                                                 uint32_t columns, uint32_t stride, uint32_t start, uint32_t row_step,
+                                                 uint32_t row_blocks, uint32_t block_shift, uint32_t tile) {
+  const trireme_kernels::PackedNumbers numbers{nested,   rows,       columns,     stride, start,
+                                               row_step, row_blocks, block_shift, tile};
   if (type == trireme_kernels::kFloat) {
     trireme_kernels::Dequantise<float>().Run(codes, scales, nested_scales, tables, to, numbers);
   } else {

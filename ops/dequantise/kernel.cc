@@ -17,7 +17,8 @@ namespace {
 // One for each kind and device, never freed: some kilobyte.
 const at::Tensor& TablesOn(at::Device device, PackedStorage::Kind kind) {
   static std::mutex mutex;
-  static auto& tables = *new std::map<std::pair<PackedStorage::Kind, std::string>, at::Tensor>();  // outlives the device
+  static auto& tables =
+      *new std::map<std::pair<PackedStorage::Kind, std::string>, at::Tensor>();  // outlives the device
   const std::lock_guard lock(mutex);
   at::Tensor& found = tables[{kind, device.str()}];
   if (!found.defined()) {
@@ -43,8 +44,10 @@ void KernelDequantise(const PackedRange& range) {
   const at::Tensor& tables = TablesOn(range.matrix.device(), storage.kind);
   const ascendc::KernelPlace place = PlaceOf(range.matrix);
   range.ForEachPart([&](const PackedPart& part, int64_t start) {
-    auto* to = static_cast<uint8_t*>(range.matrix.data_ptr()) + start * static_cast<int64_t>(range.matrix.element_size());
-    ascendc::Dequantise(place, ElementOf(range.matrix), part, storage, packed.bytes.const_data_ptr(), tables.const_data_ptr(), to);
+    auto* to =
+        static_cast<uint8_t*>(range.matrix.data_ptr()) + start * static_cast<int64_t>(range.matrix.element_size());
+    ascendc::Dequantise(place, ElementOf(range.matrix), part, storage, packed.bytes.const_data_ptr(),
+                        tables.const_data_ptr(), to);
   });
 }
 

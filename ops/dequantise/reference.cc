@@ -32,12 +32,14 @@ at::Tensor Fractions(const PackedPart& part, const PackedWeight& packed) {
   const at::Tensor pairs = packed.bytes.narrow(0, part.codes, part.runs() * part.run_code_bytes())
                                .view({part.runs(), part.run_code_bytes()})
                                .to(at::kLong);
-  const at::Tensor codes = at::stack({Quotient(pairs, 16), at::remainder(pairs, 16)}, 2).flatten(1).narrow(1, 0, part.run_size());
+  const at::Tensor codes =
+      at::stack({Quotient(pairs, 16), at::remainder(pairs, 16)}, 2).flatten(1).narrow(1, 0, part.run_size());
   return Look(OnDevice(ValuesOfCodes(packed.parts().storage.kind), pairs), codes);
 }
 
 // Scales at their places in the part's room, of these blocks of the matrix.
-at::Tensor ScalesAt(const at::Tensor& places, const at::Tensor& blocks, const PackedPart& part, const PackedWeight& packed) {
+at::Tensor ScalesAt(const at::Tensor& places, const at::Tensor& blocks, const PackedPart& part,
+                    const PackedWeight& packed) {
   const PackedStorage& storage = packed.parts().storage;
   const int64_t room = part.runs() * part.run_blocks;
   if (!storage.nested) return Look(Floats(packed.bytes, part.scales, room), places);
@@ -61,7 +63,8 @@ at::Tensor Scales(const PackedPart& part, const PackedWeight& packed) {
 
 // int8, whose rows have a scale each: [rows, columns]
 at::Tensor ScaledRows(const PackedPart& part, const PackedWeight& packed) {
-  const at::Tensor codes = packed.bytes.narrow(0, part.codes, part.rows * part.columns).view(at::kChar).view({part.rows, part.columns});
+  const at::Tensor codes =
+      packed.bytes.narrow(0, part.codes, part.rows * part.columns).view(at::kChar).view({part.rows, part.columns});
   return codes.to(at::kFloat).mul_(Floats(packed.bytes, part.scales, part.rows).unsqueeze(1)).mul_(kInt8Fraction);
 }
 

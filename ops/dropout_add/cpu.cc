@@ -26,8 +26,7 @@ struct RowRule {
   }
 };
 
-TRIREME_INLINE void Row(const float* x, const float* residual, const RowRule& rule, int64_t columns,
-                        float* y) {
+TRIREME_INLINE void Row(const float* x, const float* residual, const RowRule& rule, int64_t columns, float* y) {
   if (residual == nullptr) {
 #pragma omp simd
     for (int64_t i = 0; i < columns; ++i) y[i] = rule.Kept(x[i], i);
@@ -72,12 +71,10 @@ TRIREME_INLINE void Body(const T* x, const T* residual, const DropoutRows& in, R
 
 }  // namespace
 
-TRIREME_CLONES void DropoutAdd(const float* x, const float* residual, const DropoutRows& rule, Rows rows,
-                               float* y) {
+TRIREME_CLONES void DropoutAdd(const float* x, const float* residual, const DropoutRows& rule, Rows rows, float* y) {
   Body(x, residual, rule, rows, y);
 }
-TRIREME_CLONES void DropoutAdd(const Bf16* x, const Bf16* residual, const DropoutRows& rule, Rows rows,
-                               Bf16* y) {
+TRIREME_CLONES void DropoutAdd(const Bf16* x, const Bf16* residual, const DropoutRows& rule, Rows rows, Bf16* y) {
   Body(x, residual, rule, rows, y);
 }
 

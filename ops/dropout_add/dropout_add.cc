@@ -42,8 +42,7 @@ at::Tensor ByLoops(const at::Tensor& x, const at::Tensor& residual, const Dropou
 
 at::Tensor ByKernel(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
   const at::Tensor y = at::empty_like(x);
-  ascendc::DropoutAdd(PlaceOf(x), ElementOf(x), x.data_ptr(),
-                      residual.defined() ? residual.data_ptr() : nullptr,
+  ascendc::DropoutAdd(PlaceOf(x), ElementOf(x), x.data_ptr(), residual.defined() ? residual.data_ptr() : nullptr,
                       {.keys = Data<int32_t>(dropout.KeysOn(x.device())),
                        .rows = static_cast<uint64_t>(x.size(0)),
                        .columns = static_cast<uint64_t>(x.size(1)),
@@ -92,8 +91,7 @@ struct SavedDropout : torch::CustomClassHolder {
 };
 
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const std::optional<at::Tensor>& residual,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& residual,
                             const std::shared_ptr<const Dropout>& dropout) {
     auto saved = c10::make_intrusive<SavedDropout>();
     saved->dropout = dropout;
@@ -136,16 +134,14 @@ at::Tensor WithDropout(const at::Tensor& x, const std::shared_ptr<const Dropout>
   return DropoutFunction::apply(x, std::optional<at::Tensor>(), dropout);
 }
 
-at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x,
-                      const std::shared_ptr<const Dropout>& dropout) {
+at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x, const std::shared_ptr<const Dropout>& dropout) {
   return DropoutFunction::apply(x, std::optional<at::Tensor>(residual), dropout);
 }
 
 namespace {
 
 std::vector<BenchCase> BenchDropout(const BenchSize& s) {
-  const at::Tensor residual = BenchInput({s.rows, s.columns}, s.type),
-                   x = BenchLeaf({s.rows, s.columns}, s.type);
+  const at::Tensor residual = BenchInput({s.rows, s.columns}, s.type), x = BenchLeaf({s.rows, s.columns}, s.type);
   const auto dropout = std::make_shared<const Dropout>(
       Dropout{.rate = 0.1, .random = RandomStream(1, "bench"), .rows = at::arange(s.rows, at::kLong)});
   const double bytes = static_cast<double>(x.nbytes());
@@ -157,13 +153,11 @@ std::vector<BenchCase> BenchDropout(const BenchSize& s) {
 }  // namespace
 
 Operator operators::dropout_add() {
-  return {
-      .name = kDropoutAdd.op(),
-      .summary =
-          "residual + dropout(x), or dropout(x) alone, with a mask derived from row and column",
-      .implementations = kDropoutAdd.names(),
-      .report = [](const at::Tensor& like) { return std::vector{kDropoutAdd.Report("[any, any]", like)}; },
-      .bench = BenchDropout};
+  return {.name = kDropoutAdd.op(),
+          .summary = "residual + dropout(x), or dropout(x) alone, with a mask derived from row and column",
+          .implementations = kDropoutAdd.names(),
+          .report = [](const at::Tensor& like) { return std::vector{kDropoutAdd.Report("[any, any]", like)}; },
+          .bench = BenchDropout};
 }
 
 }  // namespace trireme

@@ -32,7 +32,6 @@ at::Tensor Dropped(const at::Tensor& x, const Dropout& dropout);
 
 // Differentiable: x with its mask, and residual + that, rounded once.
 at::Tensor WithDropout(const at::Tensor& x, const std::shared_ptr<const Dropout>& dropout);
-at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x,
-                      const std::shared_ptr<const Dropout>& dropout);
+at::Tensor DropoutAdd(const at::Tensor& residual, const at::Tensor& x, const std::shared_ptr<const Dropout>& dropout);
 
 }  // namespace trireme

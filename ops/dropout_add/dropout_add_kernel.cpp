@@ -7,8 +7,8 @@ namespace trireme_kernels {
 namespace {
 
 // x ^= x >> shift. Exclusive-or is `or` minus `and`.
-__aicore__ inline void Mix(const LocalTensor<int32_t>& x, const LocalTensor<int32_t>& a,
-                           const LocalTensor<int32_t>& b, uint32_t shift, int32_t n) {
+__aicore__ inline void Mix(const LocalTensor<int32_t>& x, const LocalTensor<int32_t>& a, const LocalTensor<int32_t>& b,
+                           uint32_t shift, int32_t n) {
   PipeBarrier<PIPE_V>();
   ShiftRight(a.ReinterpretCast<uint32_t>(), x.ReinterpretCast<uint32_t>(), shift, n);
   PipeBarrier<PIPE_V>();
@@ -99,8 +99,8 @@ class DropoutAdd {
     PipeBarrier<PIPE_V>();
     Cast(a.ReinterpretCast<float>(), hash, RoundMode::CAST_NONE, lanes);
     PipeBarrier<PIPE_V>();
-    CompareScalar(bits.Get<uint8_t>(), a.ReinterpretCast<float>(), n_.rate * trireme::kDraws,
-                  AscendC::CMPMODE::GE, lanes);
+    CompareScalar(bits.Get<uint8_t>(), a.ReinterpretCast<float>(), n_.rate * trireme::kDraws, AscendC::CMPMODE::GE,
+                  lanes);
   }
 
   TPipe pipe;
@@ -116,11 +116,9 @@ class DropoutAdd {
 }  // namespace trireme_kernels
 
 // Without `adds`: dropout alone, which is also its gradient.
-extern "C" __global__ __aicore__ void dropout_add(GM_ADDR x, GM_ADDR residual, GM_ADDR keys, GM_ADDR y,
-                                                  uint32_t type, uint32_t rows, uint32_t columns,
-                                                  uint32_t tile, uint32_t first_column, float rate,
-                                                  uint32_t adds) {
+extern "C" __global__ __aicore__ void dropout_add(GM_ADDR x, GM_ADDR residual, GM_ADDR keys, GM_ADDR y, uint32_t type,
+                                                  uint32_t rows, uint32_t columns, uint32_t tile, uint32_t first_column,
+                                                  float rate, uint32_t adds) {
   trireme_kernels::ByType<trireme_kernels::DropoutAdd>(
-      type, x, residual, keys, y,
-      trireme_kernels::DropoutNumbers{rows, columns, tile, first_column, rate, adds});
+      type, x, residual, keys, y, trireme_kernels::DropoutNumbers{rows, columns, tile, first_column, rate, adds});
 }

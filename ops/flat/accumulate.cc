@@ -47,18 +47,16 @@ std::string WhyNotLoops(const at::Tensor& addend) {
   return Either(WhyNoLoops(addend), addend.is_contiguous() ? "" : "the addend is strided");
 }
 
-const ImplementationList<at::Tensor, decltype(&Reference)> kAccumulate{
-    "accumulate",
-    {{"cpu", WhyNotLoops, Loops},
-     {"cuda", WhyNoCudaKernel, Cuda},
-     {"ascendc", WhyNoKernel, Kernel},
-     {"aten", nullptr, Reference}}};
+const ImplementationList<at::Tensor, decltype(&Reference)> kAccumulate{"accumulate",
+                                                                       {{"cpu", WhyNotLoops, Loops},
+                                                                        {"cuda", WhyNoCudaKernel, Cuda},
+                                                                        {"ascendc", WhyNoKernel, Kernel},
+                                                                        {"aten", nullptr, Reference}}};
 
 std::vector<BenchCase> BenchAccumulate(const BenchSize& s) {
   const int64_t n = s.rows * s.columns;
   const at::Tensor sum = BenchInput({n}, at::kFloat), addend = BenchInput({n}, s.type);
-  return {{.forward_bytes = static_cast<double>(n) * (8.0 + static_cast<double>(addend.element_size())),
-           .run = [=] {
+  return {{.forward_bytes = static_cast<double>(n) * (8.0 + static_cast<double>(addend.element_size())), .run = [=] {
              AddInto(sum, addend);
              return BenchCase::Tensors{};
            }}};

@@ -37,8 +37,8 @@ void LaunchAccumulate(const AccumulateArgs& a, unsigned parts, void* stream) {
 
 int Accumulate(const AccumulateArgs& a, bool bf16, void* stream) {
   if (a.size == 0) return 0;
-  const bool wide = Aligned(a.sum) && Aligned(a.addend) && a.size % 4 == 0 && a.sum_stride % 4 == 0 &&
-                    a.addend_stride % 8 == 0;
+  const bool wide =
+      Aligned(a.sum) && Aligned(a.addend) && a.size % 4 == 0 && a.sum_stride % 4 == 0 && a.addend_stride % 8 == 0;
   for (int64_t first = 0; first < a.parts; first += kMostParts) {
     AccumulateArgs some = a;
     some.sum += first * a.sum_stride;
@@ -47,8 +47,7 @@ int Accumulate(const AccumulateArgs& a, bool bf16, void* stream) {
     if (bf16) {
       wide ? LaunchAccumulate<Bf16, 4>(some, parts, stream) : LaunchAccumulate<Bf16, 1>(some, parts, stream);
     } else {
-      wide ? LaunchAccumulate<float, 4>(some, parts, stream)
-           : LaunchAccumulate<float, 1>(some, parts, stream);
+      wide ? LaunchAccumulate<float, 4>(some, parts, stream) : LaunchAccumulate<float, 1>(some, parts, stream);
     }
   }
   return Launched();

@@ -41,8 +41,8 @@ void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   const at::Tensor gradient = t.gradient * n.gradient_scale;
   // Themselves where they are fp32.
-  const at::Tensor master = IsSplit(t) ? JoinMaster(t.parameter, t.master) : t.master.to(at::kFloat), mean = t.exp_avg.to(at::kFloat),
-                   square = t.exp_avg_sq.to(at::kFloat);
+  const at::Tensor master = IsSplit(t) ? JoinMaster(t.parameter, t.master) : t.master.to(at::kFloat),
+                   mean = t.exp_avg.to(at::kFloat), square = t.exp_avg_sq.to(at::kFloat);
   master.mul_(1 - n.lr * n.weight_decay);
   mean.mul_(n.beta1).add_(gradient, 1 - n.beta1);
   square.mul_(n.beta2).addcmul_(gradient, gradient, 1 - n.beta2);
@@ -53,8 +53,7 @@ void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
   } else if (t.parameter.defined()) {
     t.parameter.copy_(master);
   }
-  for (const auto& [saved, computed] :
-       {std::pair(t.master, master), {t.exp_avg, mean}, {t.exp_avg_sq, square}}) {
+  for (const auto& [saved, computed] : {std::pair(t.master, master), {t.exp_avg, mean}, {t.exp_avg_sq, square}}) {
     const bool split = saved.scalar_type() == at::kShort;
     if (!split && !saved.is_same(computed)) saved.copy_(computed);
   }
@@ -78,8 +77,8 @@ void ByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
 void Kernel(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const at::Tensor& typed = t.parameter.defined() ? t.parameter : t.master;
   ascendc::AdamW(PlaceOf(t.master), ElementOf(typed),
-                 {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
-                  Data<float>(t.gradient), t.parameter.defined() ? t.parameter.data_ptr() : nullptr},
+                 {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq), Data<float>(t.gradient),
+                  t.parameter.defined() ? t.parameter.data_ptr() : nullptr},
                  static_cast<uint64_t>(t.master.numel()), FactorsOf(numbers));
 }
 
@@ -121,8 +120,8 @@ const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{"adamw",
 std::vector<BenchCase> BenchAdamW(const BenchSize& s) {
   using Tensors = BenchCase::Tensors;
   const int64_t n = s.rows * s.columns;
-  const AdamWTensors t{BenchInput({n}, at::kFloat), at::zeros({n}), at::zeros({n}),
-                       BenchInput({n}, at::kFloat), BenchInput({n}, s.type)};
+  const AdamWTensors t{BenchInput({n}, at::kFloat), at::zeros({n}), at::zeros({n}), BenchInput({n}, at::kFloat),
+                       BenchInput({n}, s.type)};
   const auto ours = [=] {
     AdamW(t, {});
     return Tensors{};
@@ -149,8 +148,7 @@ void AdamW(const AdamWTensors& t, const UpdateNumbers& numbers) {
     TRIREME_CHECK(tensor->is_contiguous() && tensor->numel() == t.master.numel());
   }
   TRIREME_CHECK(!IsSplit(t) || (t.parameter.defined() && t.parameter.scalar_type() == at::kBFloat16));
-  TRIREME_CHECK(!t.parameter.defined() ||
-                (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));
+  TRIREME_CHECK(!t.parameter.defined() || (t.parameter.numel() == t.master.numel() && t.parameter.is_contiguous()));
   kAdamW.Choose(t).forward(t, numbers);
 }
 

@@ -16,8 +16,7 @@ struct Parameter {
 };
 
 template <typename Target>
-TRIREME_INLINE void AdamWBody(const AdamWFactors& given, const AdamWState& state, Rows elements,
-                              Target target) {
+TRIREME_INLINE void AdamWBody(const AdamWFactors& given, const AdamWState& state, Rows elements, Target target) {
   const AdamWFactors f = given;  // a local copy: the stores below cannot change it, so it stays in registers
   float *master = state.master, *exp_avg = state.exp_avg, *exp_avg_sq = state.exp_avg_sq;
   const float* gradient = state.gradient;
@@ -42,12 +41,10 @@ TRIREME_INLINE void AddBody(float* sum, const T* addend, Rows elements) {
 
 }  // namespace
 
-TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements,
-                          Bf16* parameter) {
+TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements, Bf16* parameter) {
   AdamWBody(factors, state, elements, Parameter<Bf16>{parameter});
 }
-TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements,
-                          float* parameter) {
+TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements, float* parameter) {
   AdamWBody(factors, state, elements, Parameter<float>{parameter});
 }
 TRIREME_CLONES void AdamW(const AdamWFactors& factors, const AdamWState& state, Rows elements) {
@@ -74,9 +71,7 @@ TRIREME_CLONES double SumOfSquares(const float* values, Rows elements) {
   return (a + b) + (c + d);
 }
 
-TRIREME_CLONES void AddInto(float* sum, const float* addend, Rows elements) {
-  AddBody(sum, addend, elements);
-}
+TRIREME_CLONES void AddInto(float* sum, const float* addend, Rows elements) { AddBody(sum, addend, elements); }
 TRIREME_CLONES void AddInto(float* sum, const Bf16* addend, Rows elements) { AddBody(sum, addend, elements); }
 
 }  // namespace trireme::cpu

@@ -14,22 +14,18 @@ __aicore__ inline void EachTile(uint64_t size, uint32_t tile, const Work& work) 
   }
 }
 
-__aicore__ inline uint64_t Size64(uint32_t high, uint32_t low) {
-  return (static_cast<uint64_t>(high) << 32) + low;
-}
+__aicore__ inline uint64_t Size64(uint32_t high, uint32_t low) { return (static_cast<uint64_t>(high) << 32) + low; }
 
 struct AdamWNumbers {
-  float decay, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_correction, eps,
-      gradient_scale;
+  float decay, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_correction, eps, gradient_scale;
 };
 
 // `T` is the parameter's type; the state is fp32.
 template <typename T>
 class AdamW {
  public:
-  __aicore__ inline void Run(GM_ADDR master, GM_ADDR exp_avg, GM_ADDR exp_avg_sq, GM_ADDR gradient,
-                             GM_ADDR parameter, uint64_t size, uint32_t tile, uint32_t writes_parameter,
-                             AdamWNumbers numbers) {
+  __aicore__ inline void Run(GM_ADDR master, GM_ADDR exp_avg, GM_ADDR exp_avg_sq, GM_ADDR gradient, GM_ADDR parameter,
+                             uint64_t size, uint32_t tile, uint32_t writes_parameter, AdamWNumbers numbers) {
     master_ = GlobalOf<float>(master, size), exp_avg_ = GlobalOf<float>(exp_avg, size);
     exp_avg_sq_ = GlobalOf<float>(exp_avg_sq, size), gradient_ = GlobalOf<float>(gradient, size);
     parameter_ = GlobalOf<T>(parameter, size);
@@ -37,8 +33,7 @@ class AdamW {
     pipe.InitBuffer(out, 3, tile * sizeof(float));
     pipe.InitBuffer(gradients_, tile * sizeof(float));
     pipe.InitBuffer(scratch_, tile * sizeof(float));
-    EachTile(size, tile,
-             [&](uint64_t place, uint32_t count) { Tile(place, count, writes_parameter != 0, numbers); });
+    EachTile(size, tile, [&](uint64_t place, uint32_t count) { Tile(place, count, writes_parameter != 0, numbers); });
   }
 
  private:
@@ -194,34 +189,32 @@ class AddInto {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void adamw(GM_ADDR master, GM_ADDR exp_avg, GM_ADDR exp_avg_sq,
-                                            GM_ADDR gradient, GM_ADDR parameter, uint32_t type,
-                                            uint32_t size_high, uint32_t size_low, uint32_t tile,
-                                            uint32_t writes_parameter, float decay, float beta1,
-                                            float one_minus_beta1, float beta2, float one_minus_beta2,
-                                            float step_size, float inverse_correction, float eps,
-                                            float gradient_scale) {
+extern "C" __global__ __aicore__ void adamw(GM_ADDR master, GM_ADDR exp_avg, GM_ADDR exp_avg_sq, GM_ADDR gradient,
+                                            GM_ADDR parameter, uint32_t type, uint32_t size_high, uint32_t size_low,
+                                            uint32_t tile, uint32_t writes_parameter, float decay, float beta1,
+                                            float one_minus_beta1, float beta2, float one_minus_beta2, float step_size,
+                                            float inverse_correction, float eps, float gradient_scale) {
   trireme_kernels::ByType<trireme_kernels::AdamW>(
-      type, master, exp_avg, exp_avg_sq, gradient, parameter, trireme_kernels::Size64(size_high, size_low),
-      tile, writes_parameter,
+      type, master, exp_avg, exp_avg_sq, gradient, parameter, trireme_kernels::Size64(size_high, size_low), tile,
+      writes_parameter,
       trireme_kernels::AdamWNumbers{decay, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size,
                                     inverse_correction, eps, gradient_scale});
 }
 
-extern "C" __global__ __aicore__ void sum_of_squares(GM_ADDR values, GM_ADDR sums, uint32_t type,
-                                                     uint32_t size_high, uint32_t size_low, uint32_t tile) {
+extern "C" __global__ __aicore__ void sum_of_squares(GM_ADDR values, GM_ADDR sums, uint32_t type, uint32_t size_high,
+                                                     uint32_t size_low, uint32_t tile) {
   trireme_kernels::ByType<trireme_kernels::SumOfSquares>(type, values, sums,
                                                          trireme_kernels::Size64(size_high, size_low), tile);
 }
 
-extern "C" __global__ __aicore__ void scale_values(GM_ADDR values, uint32_t type, uint32_t size_high,
-                                                   uint32_t size_low, uint32_t tile, float factor) {
-  trireme_kernels::ByType<trireme_kernels::Scale>(type, values, trireme_kernels::Size64(size_high, size_low),
-                                                  tile, factor);
+extern "C" __global__ __aicore__ void scale_values(GM_ADDR values, uint32_t type, uint32_t size_high, uint32_t size_low,
+                                                   uint32_t tile, float factor) {
+  trireme_kernels::ByType<trireme_kernels::Scale>(type, values, trireme_kernels::Size64(size_high, size_low), tile,
+                                                  factor);
 }
 
 extern "C" __global__ __aicore__ void add_into(GM_ADDR sum, GM_ADDR addend, uint32_t type, uint32_t size_high,
                                                uint32_t size_low, uint32_t tile) {
-  trireme_kernels::ByType<trireme_kernels::AddInto>(type, sum, addend,
-                                                    trireme_kernels::Size64(size_high, size_low), tile);
+  trireme_kernels::ByType<trireme_kernels::AddInto>(type, sum, addend, trireme_kernels::Size64(size_high, size_low),
+                                                    tile);
 }

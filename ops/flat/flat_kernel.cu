@@ -22,7 +22,8 @@ __device__ inline void LoadMaster(const AdamWArgs& a, int64_t at, float (&master
     const auto high = LoadRaw<N>(static_cast<const P*>(a.parameter) + at);
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      master[i] = __uint_as_float((static_cast<uint32_t>(high.at[i].bits) << 16) + static_cast<int32_t>(low.at[i].bits));
+      master[i] =
+          __uint_as_float((static_cast<uint32_t>(high.at[i].bits) << 16) + static_cast<int32_t>(low.at[i].bits));
   } else {
     Load<M>(static_cast<const M*>(a.master) + at, master);
   }
@@ -75,12 +76,10 @@ __global__ void __launch_bounds__(kThreads) Step(AdamWArgs a, int64_t first) {
 template <typename M, typename S, typename P>
 int Launch(const AdamWArgs& a, void* stream) {
   constexpr int kPack = 4;
-  const bool wide = Aligned(a.master) && Aligned(a.exp_avg) && Aligned(a.exp_avg_sq) && Aligned(a.gradient) &&
-                    Aligned(a.parameter);
+  const bool wide =
+      Aligned(a.master) && Aligned(a.exp_avg) && Aligned(a.exp_avg_sq) && Aligned(a.gradient) && Aligned(a.parameter);
   const int64_t packs = wide ? a.size / kPack : 0, rest = a.size - packs * kPack;
-  const auto blocks = [](int64_t threads) {
-    return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-  };
+  const auto blocks = [](int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); };
   if (packs > 0) {
     AdamWArgs whole = a;
     whole.size = packs * kPack;
@@ -154,8 +153,7 @@ int LaunchDropout(const DropoutArgs& a, void* stream) {
 int AdamW(const AdamWArgs& a, void* stream) {
   if (a.master_split)
     return a.moments_bf16 ? Launch<LowHalf, Bf16, Bf16>(a, stream) : Launch<LowHalf, float, Bf16>(a, stream);
-  if (a.master_bf16)
-    return a.moments_bf16 ? ByParameter<Bf16, Bf16>(a, stream) : ByParameter<Bf16, float>(a, stream);
+  if (a.master_bf16) return a.moments_bf16 ? ByParameter<Bf16, Bf16>(a, stream) : ByParameter<Bf16, float>(a, stream);
   return a.moments_bf16 ? ByParameter<float, Bf16>(a, stream) : ByParameter<float, float>(a, stream);
 }
 

@@ -46,8 +46,8 @@ at::Tensor ByCuda(const std::vector<at::Tensor>& values) {
   const at::Tensor sums = at::empty({parts, kBlocks}, values.front().options().dtype(at::kDouble));
   for (int64_t i = 0; i < parts; ++i) {
     const at::Tensor& part = values[static_cast<size_t>(i)];
-    CheckLaunch(CudaKernels().sum_of_squares(Data<float>(part), part.numel(),
-                                             Data<double>(sums) + i * kBlocks, kBlocks, CudaStream()),
+    CheckLaunch(CudaKernels().sum_of_squares(Data<float>(part), part.numel(), Data<double>(sums) + i * kBlocks, kBlocks,
+                                             CudaStream()),
                 "gradient_norm");
   }
   return sums.sum();

@@ -37,10 +37,10 @@ struct ConvTiling {
 void DeltaPairsForward(const KernelPlace& place, const float* key_products, const float* query_products,
                        const float* decay, const float* beta, const PairShape& s, float* attention, float* inverse) {
   if (s.matrices == 0 || s.size == 0) return;
-  Launched(ACLRT_LAUNCH_KERNEL(delta_pairs_forward)(
-               BlocksOf(s, place), place.stream, Address(key_products), Address(query_products), Address(decay),
-               Address(beta), attention, inverse, Size32(s.matrices, "heads of chunks"), Size32(s.size, "tokens"),
-               Size32(s.group, "heads")),
+  Launched(ACLRT_LAUNCH_KERNEL(delta_pairs_forward)(BlocksOf(s, place), place.stream, Address(key_products),
+                                                    Address(query_products), Address(decay), Address(beta), attention,
+                                                    inverse, Size32(s.matrices, "heads of chunks"),
+                                                    Size32(s.size, "tokens"), Size32(s.group, "heads")),
            "delta_pairs_forward");
 }
 
@@ -61,10 +61,10 @@ void CausalConvForward(const KernelPlace& place, Element element, const void* x,
                        const int32_t* places, const ConvShape& s, void* y) {
   if (s.tokens == 0 || s.channels == 0) return;
   const ConvTiling tiling(s, place);
-  Launched(ACLRT_LAUNCH_KERNEL(causal_conv_forward)(
-               tiling.blocks, place.stream, Address(x), Address(weight), Address(places), y,
-               static_cast<uint32_t>(element), Size32(s.tokens, "tokens"), Size32(s.channels, "channels"),
-               Size32(s.taps, "taps"), tiling.tile, tiling.segments),
+  Launched(ACLRT_LAUNCH_KERNEL(causal_conv_forward)(tiling.blocks, place.stream, Address(x), Address(weight),
+                                                    Address(places), y, static_cast<uint32_t>(element),
+                                                    Size32(s.tokens, "tokens"), Size32(s.channels, "channels"),
+                                                    Size32(s.taps, "taps"), tiling.tile, tiling.segments),
            "causal_conv_forward");
 }
 

@@ -18,8 +18,8 @@ struct PairShape {
 void DeltaPairsForward(const KernelPlace& place, const float* key_products, const float* query_products,
                        const float* decay, const float* beta, const PairShape& shape, float* attention, float* inverse);
 
-// attention, system: the gradients of P, and G Nᵀ with G the gradient of what the system is applied to; they become those
-// of the products of queries and of keys. Also the pairs' part of the other gradients, [matrices, size].
+// attention, system: the gradients of P, and G Nᵀ with G the gradient of what the system is applied to; they become
+// those of the products of queries and of keys. Also the pairs' part of the other gradients, [matrices, size].
 void DeltaPairsBackward(const KernelPlace& place, const float* key_products, const float* query_products,
                         const float* decay, const float* beta, const PairShape& shape, float* attention, float* system,
                         float* decay_gradient, float* beta_gradient);

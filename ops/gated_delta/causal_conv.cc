@@ -119,8 +119,8 @@ ConvGradients KernelBackward(const at::Tensor& given, const at::Tensor& weight, 
   const ascendc::KernelPlace place = PlaceOf(x);
   const auto parts = static_cast<int64_t>(ascendc::ConvSegments(place, shape));
   const at::Tensor to_weight = at::zeros({parts, weight.size(1), weight.size(0)}, weight.options());
-  ascendc::CausalConvBackward(PlaceOf(x), ElementOf(x), x.data_ptr(), inputs.taps(), inputs.in_run(), gradient.data_ptr(),
-                              shape, to_x.data_ptr(), to_weight.mutable_data_ptr<float>());
+  ascendc::CausalConvBackward(PlaceOf(x), ElementOf(x), x.data_ptr(), inputs.taps(), inputs.in_run(),
+                              gradient.data_ptr(), shape, to_x.data_ptr(), to_weight.mutable_data_ptr<float>());
   return {to_x, to_weight.sum(0).t()};
 }
 
@@ -131,7 +131,8 @@ struct ConvCase {
 };
 
 std::string WhyNotKernel(const ConvCase& c) {
-  if (std::string why = WhyNoKernel(at::empty({0}, c.x.options())); !why.empty()) return why;  // strided ones are copied
+  if (std::string why = WhyNoKernel(at::empty({0}, c.x.options())); !why.empty())
+    return why;  // strided ones are copied
   if (c.weight.size(1) > static_cast<int64_t>(ascendc::kMostTaps))
     return Concat(c.weight.size(1), " taps; the kernel takes ", ascendc::kMostTaps);
   const bool reaches = std::any_of(c.places.reaches.begin(), c.places.reaches.end(),
@@ -193,7 +194,8 @@ Operator operators::causal_conv() {
           .report =
               [](const at::Tensor& like) {
                 const at::Tensor weight = at::empty({1, 4}, like.options().dtype(at::kFloat));
-                const ConvPlaces places = PlacesInRuns({{0, 8}}, 8, 4), after = PlacesInRuns({{0, 4}, {4, 8, 0, 2}}, 8, 4);
+                const ConvPlaces places = PlacesInRuns({{0, 8}}, 8, 4),
+                                 after = PlacesInRuns({{0, 4}, {4, 8, 0, 2}}, 8, 4);
                 return std::vector{kCausalConv.Report("[any, any]", {like, weight, places}),
                                    kCausalConv.Report("[any, any] after a prefix", {like, weight, after})};
               },

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// x: [tokens, channels]; weight: [channels, taps] fp32; places: PlacesInRuns with as many taps. In x's dtype, computed in
-// fp32.
+// x: [tokens, channels]; weight: [channels, taps] fp32; places: PlacesInRuns with as many taps. In x's dtype, computed
+// in fp32.
 at::Tensor CausalConv(const at::Tensor& x, const at::Tensor& weight, std::shared_ptr<const ConvPlaces> places);
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 // A causal convolution over the tokens of each channel, then silu, and the gradients of both: one pass over the tokens,
-// each of which is read once. The last rows of inputs stay in the core, as many as there are taps. Work is cut into tiles
-// of channels and segments of tokens; a segment begins by reading the rows before it, and its gradients end with those
-// of the rows after it. Token t has places[t] tokens of its document before it.
+// each of which is read once. The last rows of inputs stay in the core, as many as there are taps. Work is cut into
+// tiles of channels and segments of tokens; a segment begins by reading the rows before it, and its gradients end with
+// those of the rows after it. Token t has places[t] tokens of its document before it.
 #include "ops/ascendc/tile.h"
 
 namespace trireme_kernels {
@@ -64,7 +64,9 @@ class ConvRows {
     Store(out, made, to, count);
   }
   __aicore__ inline uint64_t Place(uint32_t row) const { return static_cast<uint64_t>(row) * s.channels + at; }
-  __aicore__ inline LocalTensor<float> RowOf(TBuf<>& rows, uint32_t t) { return rows.Get<float>()[t % s.taps * s.tile]; }
+  __aicore__ inline LocalTensor<float> RowOf(TBuf<>& rows, uint32_t t) {
+    return rows.Get<float>()[t % s.taps * s.tile];
+  }
   __aicore__ inline LocalTensor<float> InputOf(uint32_t t) { return RowOf(inputs_, t); }
   __aicore__ inline LocalTensor<float> WeightOf(uint32_t tap) { return RowOf(weights_, tap); }
   __aicore__ inline LocalTensor<float> WeightBack(uint32_t back) { return WeightOf(s.taps - 1 - back); }
@@ -123,7 +125,8 @@ class CausalConvBackward {
     rows_.Init(x, weight, places, shape);
     gradient_ = GlobalOf<T>(gradient, size), to_x_ = GlobalOf<T>(x_gradient, size);
     to_weight_ = GlobalOf<float>(weight_gradient, static_cast<uint64_t>(shape.segments) * shape.taps * shape.channels);
-    for (TBuf<>* buffer : {&inputs_, &weights_}) rows_.pipe.InitBuffer(*buffer, shape.taps * shape.tile * sizeof(float));
+    for (TBuf<>* buffer : {&inputs_, &weights_})
+      rows_.pipe.InitBuffer(*buffer, shape.taps * shape.tile * sizeof(float));
     rows_.pipe.InitBuffer(arriving_, shape.tile * sizeof(float));
     for (uint32_t item = share.begin; item < share.end; ++item) Item(item % tiles, item / tiles);
   }

@@ -32,19 +32,17 @@ double QueryScale(const at::Tensor& query) { return 1 / std::sqrt(static_cast<do
 at::Tensor UntilEnd(const at::Tensor& decay) {
   return (decay.narrow(-1, decay.size(-1) - 1, 1) - decay).exp().unsqueeze(-1);
 }
-at::Tensor WholeDecay(const at::Tensor& decay) {
-  return decay.narrow(-1, decay.size(-1) - 1, 1).exp().unsqueeze(-1);
-}
+at::Tensor WholeDecay(const at::Tensor& decay) { return decay.narrow(-1, decay.size(-1) - 1, 1).exp().unsqueeze(-1); }
 
 // What the steps of the scan leave to compute for all chunks at once.
 struct StateGradients {
-  at::Tensor after;  // of S'
+  at::Tensor after;   // of S'
   at::Tensor solved;  // of beta (V - exp(c) K S)
-  at::Tensor read;   // of [K S, Q S]
+  at::Tensor read;    // of [K S, Q S]
 };
 
-// From the last step to the first: what a state is worth to the chunks after it. later: of the states after the runs, and
-// then before them.
+// From the last step to the first: what a state is worth to the chunks after it. later: of the states after the runs,
+// and then before them.
 StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, const at::Tensor& output,
                         const at::Tensor& later) {
   const at::Tensor by_attention = at::matmul(own.pairs.attention.transpose(-2, -1), output);
@@ -74,7 +72,8 @@ StateGradients ScanBack(const DeltaPrepared& own, const DeltaChunks& chunks, con
 
 }  // namespace
 
-at::Tensor IntoChunks(const at::Tensor& x, const DeltaChunks& chunks, const std::vector<int64_t>& places, int64_t groups) {
+at::Tensor IntoChunks(const at::Tensor& x, const DeltaChunks& chunks, const std::vector<int64_t>& places,
+                      int64_t groups) {
   at::Tensor padded = at::zeros({x.size(0) + 1, x[0].numel()}, x.options().dtype(at::kFloat));
   padded.narrow(0, 0, x.size(0)).copy_(x.flatten(1));
   const at::Tensor placed = padded.index_select(0, PlacesOn(x.device(), places))
@@ -178,8 +177,8 @@ DeltaInputs BackwardDelta(const DeltaPrepared& own, const DeltaScan& scan, const
   const auto read = scan.read.chunk(2, -2);
   // Pairs of tokens: P, and the system whose inverse is T.
   const at::Tensor written = scan.written.transpose(-2, -1);
-  const PairGradients by_pairs = PairsBackward(own.pair_inputs(), own.pairs, at::matmul(output, written),
-                                               at::matmul(states.solved, written));
+  const PairGradients by_pairs =
+      PairsBackward(own.pair_inputs(), own.pairs, at::matmul(output, written), at::matmul(states.solved, written));
   const at::Tensor to_beta = (states.solved * (own.value - until * read[0])).sum(-1) + by_pairs.beta;
   at::Tensor to_decay = by_pairs.decay;
   // The state before and after.

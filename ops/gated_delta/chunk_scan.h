@@ -1,5 +1,6 @@
-// The gated delta rule in chunks: all pairs of a chunk's tokens by matmuls (what is between those is delta_pairs.h), then
-// one step per chunk for the state that the chunks before left. No autograd here: gated_delta.cc puts the two directions together.
+// The gated delta rule in chunks: all pairs of a chunk's tokens by matmuls (what is between those is delta_pairs.h),
+// then one step per chunk for the state that the chunks before left. No autograd here: gated_delta.cc puts the two
+// directions together.
 //
 // Of a chunk with cumulated log decays c, keys K, queries Q (scaled), values V, and the state S before it:
 //   D_ij = exp(c_i - c_j) for j <= i,  A = beta_i (K Kᵀ)_ij D_ij for j < i,  T = (1 + A)⁻¹,  P = (Q Kᵀ) D
@@ -35,12 +36,12 @@ struct DeltaScan {
 // states: [runs, key_heads, group, key_dim, value_dim] in the chunks' order of runs; become those after them.
 DeltaScan ScanDelta(const DeltaPrepared& prepared, const DeltaChunks& chunks, const at::Tensor& states, bool keep);
 
-// What the runs do to any state before them, S' = M S + B: [runs, key_heads, group, key_dim, M key_dim | B value_dim] in the
-// chunks' order of runs.
+// What the runs do to any state before them, S' = M S + B: [runs, key_heads, group, key_dim, M key_dim | B value_dim]
+// in the chunks' order of runs.
 at::Tensor TransitionsOf(const DeltaPrepared& prepared, const DeltaChunks& chunks);
 
-// Gradients of the inputs, each as the input but fp32. output: that of `out`, as `scan.output`. states: those of the states
-// after the runs, which become those of the states before them; undefined: zero, and not wanted.
+// Gradients of the inputs, each as the input but fp32. output: that of `out`, as `scan.output`. states: those of the
+// states after the runs, which become those of the states before them; undefined: zero, and not wanted.
 DeltaInputs BackwardDelta(const DeltaPrepared& prepared, const DeltaScan& scan, const DeltaChunks& chunks,
                           const at::Tensor& output, const at::Tensor& states = {});
 
@@ -53,7 +54,8 @@ at::Tensor EmptyDeltaStates(const DeltaPrepared& prepared, const DeltaChunks& ch
 
 // Tokens into places of chunks, [tokens, heads, …] to [chunks, groups, heads / groups, size, …], and the adjoint: what
 // the places of a token have is summed. places: chunks.reads for inputs, chunks.writes for outputs.
-at::Tensor IntoChunks(const at::Tensor& x, const DeltaChunks& chunks, const std::vector<int64_t>& places, int64_t groups);
+at::Tensor IntoChunks(const at::Tensor& x, const DeltaChunks& chunks, const std::vector<int64_t>& places,
+                      int64_t groups);
 at::Tensor OutOfChunks(const at::Tensor& x, const DeltaChunks& chunks, const std::vector<int64_t>& places);
 
 }  // namespace trireme

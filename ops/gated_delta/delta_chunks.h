@@ -18,9 +18,7 @@ struct DeltaRun {
   int64_t size() const { return end - begin; }
   int64_t prefix() const { return prefix_end - prefix_begin; }
   // The token at a place of the sequence, the prefix's counted.
-  int64_t TokenAt(int64_t place) const {
-    return place < prefix() ? prefix_begin + place : begin + place - prefix();
-  }
+  int64_t TokenAt(int64_t place) const { return place < prefix() ? prefix_begin + place : begin + place - prefix(); }
 };
 
 // Chunks in steps: the first one of every run, then the second one of those that have one, and so on; the longest runs

@@ -114,15 +114,16 @@ std::vector<BenchCase> BenchPairs(const BenchSize& s) {
 }  // namespace
 
 Operator operators::delta_pairs() {
-  return {.name = kDeltaPairs.op(),
-          .summary = "pairs of a chunk's tokens in gated_delta: decays, the inverse of the triangular system, gradients",
-          .implementations = kDeltaPairs.names(),
-          .report =
-              [](const at::Tensor& like) {
-                const at::Tensor wide = like.to(at::kFloat);
-                return std::vector{kDeltaPairs.Report("[any]", {wide, wide, wide, wide})};
-              },
-          .bench = BenchPairs};
+  return {
+      .name = kDeltaPairs.op(),
+      .summary = "pairs of a chunk's tokens in gated_delta: decays, the inverse of the triangular system, gradients",
+      .implementations = kDeltaPairs.names(),
+      .report =
+          [](const at::Tensor& like) {
+            const at::Tensor wide = like.to(at::kFloat);
+            return std::vector{kDeltaPairs.Report("[any]", {wide, wide, wide, wide})};
+          },
+      .bench = BenchPairs};
 }
 
 }  // namespace trireme

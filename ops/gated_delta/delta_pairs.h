@@ -1,5 +1,5 @@
-// Pairs of a chunk's tokens in the gated delta rule: decays between them, the triangular system, and their gradients, with
-// a list of implementations. The matmuls that make and use these matrices are chunk_scan.cc's, as are the names.
+// Pairs of a chunk's tokens in the gated delta rule: decays between them, the triangular system, and their gradients,
+// with a list of implementations. The matmuls that make and use these matrices are chunk_scan.cc's, as are the names.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -47,7 +47,8 @@ class Matrices {
     PipeBarrier<PIPE_V>();
     Mul(to, a, b, size_, rows_, BinaryRepeatParams{1, 1, 1, 8, 8, 8});
   }
-  __aicore__ inline void Sum(const LocalTensor<float>& to, const LocalTensor<float>& a, const LocalTensor<float>& b) const {
+  __aicore__ inline void Sum(const LocalTensor<float>& to, const LocalTensor<float>& a,
+                             const LocalTensor<float>& b) const {
     PipeBarrier<PIPE_V>();
     Add(to, a, b, size_, rows_, BinaryRepeatParams{1, 1, 1, 8, 8, 8});
   }
@@ -169,7 +170,8 @@ class DeltaPairsForward {
     if (share.begin == share.end) return;
     const uint64_t lines = static_cast<uint64_t>(shape.matrices) * shape.size;
     decay_ = GlobalOf<float>(decay, lines), beta_ = GlobalOf<float>(beta, lines);
-    attention_ = GlobalOf<float>(attention, lines * shape.size), inverse_ = GlobalOf<float>(inverse, lines * shape.size);
+    attention_ = GlobalOf<float>(attention, lines * shape.size),
+    inverse_ = GlobalOf<float>(inverse, lines * shape.size);
     m_.Init(shape.size), size_ = shape.size;
     products_.Init(pipe, keys, queries, shape);
     pipe.InitBuffer(in_, 2, kPitch * sizeof(float));
@@ -342,6 +344,6 @@ extern "C" __global__ __aicore__ void delta_pairs_backward(GM_ADDR keys, GM_ADDR
                                                            GM_ADDR attention, GM_ADDR system, GM_ADDR decay_gradient,
                                                            GM_ADDR beta_gradient, uint32_t matrices, uint32_t size,
                                                            uint32_t group) {
-  trireme_kernels::DeltaPairsBackward().Run(keys, queries, decay, beta, attention, system, decay_gradient, beta_gradient,
-                                            {matrices, size, group});
+  trireme_kernels::DeltaPairsBackward().Run(keys, queries, decay, beta, attention, system, decay_gradient,
+                                            beta_gradient, {matrices, size, group});
 }

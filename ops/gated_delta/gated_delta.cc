@@ -38,8 +38,7 @@ struct GatedDeltaFunction : torch::autograd::Function<GatedDeltaFunction> {
     const variable_list inputs = context->get_saved_variables();
     const auto capsule = context->saved_data["chunks"].toCapsule();
     const DeltaChunks& chunks = *static_cast<SavedChunks*>(capsule.get())->chunks;
-    const DeltaPrepared prepared =
-        PrepareDelta({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]}, chunks);
+    const DeltaPrepared prepared = PrepareDelta({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]}, chunks);
     const DeltaScan scan = ScanDelta(prepared, chunks, EmptyDeltaStates(prepared, chunks), /*keep=*/true);
     const DeltaInputs found =
         BackwardDelta(prepared, scan, chunks, IntoChunks(gradients[0], chunks, chunks.writes, inputs[1].size(1)));

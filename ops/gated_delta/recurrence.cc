@@ -41,7 +41,8 @@ at::Tensor RecurrentDelta(const DeltaInputs& inputs, const DeltaChunks& chunks, 
   const at::Tensor query = UnitLength(inputs.query.to(at::kFloat)).repeat_interleave(group, 1) * scale;
   const at::Tensor key = UnitLength(inputs.key.to(at::kFloat)).repeat_interleave(group, 1);
   const at::Tensor value = inputs.value.to(at::kFloat), decay = inputs.log_decay.exp();
-  std::vector<at::Tensor> outputs(static_cast<size_t>(chunks.tokens), at::zeros({heads, value.size(2)}, value.options()));
+  std::vector<at::Tensor> outputs(static_cast<size_t>(chunks.tokens),
+                                  at::zeros({heads, value.size(2)}, value.options()));
   for (size_t place = 0; place < chunks.order.size(); ++place) {
     at::Tensor state = states.defined() ? states[chunks.order[place]].clone()
                                         : at::zeros({heads, key_dim, value.size(2)}, value.options());

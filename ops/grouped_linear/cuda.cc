@@ -35,9 +35,7 @@ at::Tensor Multiply(const at::Tensor& a, const at::Tensor& b, const RowEnds& end
 
 }  // namespace
 
-bool AreWide(const at::Tensor& matrices) {
-  return matrices.size(1) % kPack == 0 && matrices.size(2) % kPack == 0;
-}
+bool AreWide(const at::Tensor& matrices) { return matrices.size(1) % kPack == 0 && matrices.size(2) % kPack == 0; }
 
 std::string WhyNotGrouped(const at::Tensor& x) {
   if (!x.is_cuda()) return "the grouped products are for a GPU";

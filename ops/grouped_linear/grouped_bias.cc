@@ -53,12 +53,14 @@ struct GroupedBiasFunction : torch::autograd::Function<GroupedBiasFunction> {
     const at::Tensor expert_of = saved->ExpertOf(gradients[0]), gradient = gradients[0].to(at::kFloat);
     if (saved->bias->trained()) saved->AddGradient(expert_of, saved->weighted ? gradient * weights : gradient);
     const bool weighs = saved->weighted && saved->adds;
-    const at::Tensor of_weights = weighs ? (gradient * saved->Values(expert_of)).sum(-1, /*keepdim=*/true) : at::Tensor();
+    const at::Tensor of_weights =
+        weighs ? (gradient * saved->Values(expert_of)).sum(-1, /*keepdim=*/true) : at::Tensor();
     return {gradients[0], of_weights, at::Tensor()};
   }
 };
 
-at::Tensor WithBias(const at::Tensor& y, const at::Tensor* weights, const Weight& bias, const GroupEnds& ends, bool adds) {
+at::Tensor WithBias(const at::Tensor& y, const at::Tensor* weights, const Weight& bias, const GroupEnds& ends,
+                    bool adds) {
   TRIREME_CHECK(ends->experts() == bias.value.size(0)) << ends->experts() << " groups do not match " << bias.name;
   auto saved = c10::make_intrusive<SavedBias>();
   saved->bias = &bias;

@@ -45,8 +45,9 @@ at::Tensor ReferenceMatMul(const at::Tensor& x, const at::Tensor& operands, cons
   return y;
 }
 
-// The same over a packed stack, of which one expert is decoded at a time: x · Wᵀ, or the gradient of x, y · W. An expert
-// without rows is not decoded, for which the host must know the rows: on a device it waits for the router's choice.
+// The same over a packed stack, of which one expert is decoded at a time: x · Wᵀ, or the gradient of x, y · W. An
+// expert without rows is not decoded, for which the host must know the rows: on a device it waits for the router's
+// choice.
 at::Tensor PackedMatMul(const at::Tensor& x, const Weight& weight, const RowEnds& ends, bool turned) {
   at::Tensor y;
   ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
@@ -65,18 +66,14 @@ at::Tensor NpuMatMul(const at::Tensor& x, const at::Tensor& operands, const RowE
   return npu::GroupedMatMul(x.contiguous(), operands, ends.On(x.device()));
 }
 
-std::string WhyNotNpu(const at::Tensor& x) {
-  return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
-}
+std::string WhyNotNpu(const at::Tensor& x) { return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : ""); }
 
 // Expert by expert, each by the list of weight_gradient.
 void EachGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
   const bool stale = weight.TakeStale();
   ForEachGroup(ends.host(), [&](int64_t expert, int64_t begin, int64_t rows) {
-    const Weight one{.name = weight.name,
-                     .value = weight.value[expert],
-                     .gradient = weight.gradient[expert],
-                     .stale = stale};
+    const Weight one{
+        .name = weight.name, .value = weight.value[expert], .gradient = weight.gradient[expert], .stale = stale};
     if (rows == 0) {
       one.gradient_sum();  // zeroed if it was stale
     } else {
@@ -87,8 +84,7 @@ void EachGradient(const Weight& weight, const at::Tensor& output_gradient, const
 
 // One call, for which the host need not know the rows; it takes memory for the gradients of all experts.
 // Where the host knows them, one expert after the other takes less.
-void NpuGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                  const RowEnds& ends) {
+void NpuGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
   if (ends.on_host()) return EachGradient(weight, output_gradient, x, ends);
   const at::Tensor all = npu::GroupedTransposedMatMul(output_gradient, x, ends.On(x.device()));
   at::Tensor sum = weight.gradient;
@@ -103,8 +99,7 @@ at::Tensor CudaMatMul(const at::Tensor& x, const at::Tensor& operands, const Row
   return cuda::AreWide(operands) ? cuda::GroupedMatMul(x, operands, ends) : ReferenceMatMul(x, operands, ends);
 }
 
-void CudaGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                  const RowEnds& ends) {
+void CudaGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
   if (!cuda::AreWide(weight.value)) return EachGradient(weight, output_gradient, x, ends);
   const bool add = !weight.TakeStale();
   cuda::AddGroupedGradient(weight.gradient, output_gradient, x, ends, add);

@@ -7,8 +7,7 @@ namespace {
 
 enum class Grouped : int64_t { kRows = 0, kInnerDim = 2 };
 
-at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends,
-                             Grouped grouped) {
+at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends, Grouped grouped) {
   constexpr int64_t kOneResult = 3, kEnds = 0, kNoActivation = 0;
   const c10::IValue none;
   const torch::jit::Stack results =

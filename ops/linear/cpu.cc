@@ -142,8 +142,8 @@ TRIREME_INLINE void Columns(const float* packed, const T* weight, const LinearSh
     for (int64_t strip = 0; strip < strips; ++strip) {
       const Rows rows{shape.rows * strip / strips, shape.rows * (strip + 1) / strips};
       StripOf<Size, Size::kRows>(rows.end - rows.begin,
-                                 TileInput<T>{packed + rows.begin * shape.in, weight, shape.in, strip == 0},
-                                 block, sums);
+                                 TileInput<T>{packed + rows.begin * shape.in, weight, shape.in, strip == 0}, block,
+                                 sums);
       finish(rows, block, sums);
     }
   }
@@ -241,12 +241,12 @@ void PackRows(const Bf16* x, const LinearShape& shape, Rows rows, float* packed)
   ThisMachines().pack(x, shape, rows, packed);
 }
 
-void LinearColumns(const float* packed, const float* weight, const float* bias, const LinearShape& shape,
-                   Rows columns, float* y) {
+void LinearColumns(const float* packed, const float* weight, const float* bias, const LinearShape& shape, Rows columns,
+                   float* y) {
   ThisMachines().wide(packed, weight, bias, shape, columns, y);
 }
-void LinearColumns(const float* packed, const Bf16* weight, const Bf16* bias, const LinearShape& shape,
-                   Rows columns, Bf16* y) {
+void LinearColumns(const float* packed, const Bf16* weight, const Bf16* bias, const LinearShape& shape, Rows columns,
+                   Bf16* y) {
   ThisMachines().narrow(packed, weight, bias, shape, columns, y, /*is_fp32=*/false);
 }
 

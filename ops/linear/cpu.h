@@ -20,10 +20,10 @@ void PackRows(const Bf16* x, const LinearShape& shape, Rows rows, float* packed)
 bool HasBf16Products();
 
 // Columns [begin, end) of y: [rows, out]. weight: [out, in], bias: [out] or nullptr.
-void LinearColumns(const float* packed, const float* weight, const float* bias, const LinearShape& shape,
-                   Rows columns, float* y);
-void LinearColumns(const float* packed, const Bf16* weight, const Bf16* bias, const LinearShape& shape,
-                   Rows columns, Bf16* y);
+void LinearColumns(const float* packed, const float* weight, const float* bias, const LinearShape& shape, Rows columns,
+                   float* y);
+void LinearColumns(const float* packed, const Bf16* weight, const Bf16* bias, const LinearShape& shape, Rows columns,
+                   Bf16* y);
 
 // The same sums in fp32, as scores of queries against keys: `shape.out` is the stride of y's rows.
 void DotColumns(const float* packed, const float* keys, const LinearShape& shape, Rows columns, float* y);

@@ -55,9 +55,17 @@ TRIREME_INLINE void ColumnSumsBody(const T* x, const SlabShape& shape, float* su
 
 }  // namespace
 
-TRIREME_CLONES void AddToRows(const float* bias, int64_t columns, Rows rows, float* y) { AddToRowsBody(bias, columns, rows, y); }
-TRIREME_CLONES void AddToRows(const Bf16* bias, int64_t columns, Rows rows, Bf16* y) { AddToRowsBody(bias, columns, rows, y); }
-TRIREME_CLONES void AddColumnSums(const float* x, const SlabShape& shape, float* sums) { ColumnSumsBody(x, shape, sums); }
-TRIREME_CLONES void AddColumnSums(const Bf16* x, const SlabShape& shape, float* sums) { ColumnSumsBody(x, shape, sums); }
+TRIREME_CLONES void AddToRows(const float* bias, int64_t columns, Rows rows, float* y) {
+  AddToRowsBody(bias, columns, rows, y);
+}
+TRIREME_CLONES void AddToRows(const Bf16* bias, int64_t columns, Rows rows, Bf16* y) {
+  AddToRowsBody(bias, columns, rows, y);
+}
+TRIREME_CLONES void AddColumnSums(const float* x, const SlabShape& shape, float* sums) {
+  ColumnSumsBody(x, shape, sums);
+}
+TRIREME_CLONES void AddColumnSums(const Bf16* x, const SlabShape& shape, float* sums) {
+  ColumnSumsBody(x, shape, sums);
+}
 
 }  // namespace trireme::cpu

@@ -88,14 +88,12 @@ CaseReport ReportRows(const at::Tensor& like, int64_t rows) {
 }  // namespace
 
 Operator operators::infer_linear() {
-  return {.name = kInferLinear.op(),
-          .summary = "a linear layer in generation, without a gradient",
-          .implementations = kInferLinear.names(),
-          .report =
-              [](const at::Tensor& like) {
-                return std::vector{ReportRows(like, 1), ReportRows(like, kFewRows + 1)};
-              },
-          .bench = BenchInferLinear};
+  return {
+      .name = kInferLinear.op(),
+      .summary = "a linear layer in generation, without a gradient",
+      .implementations = kInferLinear.names(),
+      .report = [](const at::Tensor& like) { return std::vector{ReportRows(like, 1), ReportRows(like, kFewRows + 1)}; },
+      .bench = BenchInferLinear};
 }
 
 at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias) {

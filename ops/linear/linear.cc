@@ -123,37 +123,33 @@ std::string WhyNotCuda(const GradientMatMul& p) {
 
 const ImplementationList<GradientMatMul, decltype(&ReferenceGradient)> kWeightGradient{
     "weight_gradient",
-    {{"cpu", WhyNotFast, FastGradient},
-     {"cublas", WhyNotCuda, CudaGradient},
-     {"aten", nullptr, ReferenceGradient}}};
+    {{"cpu", WhyNotFast, FastGradient}, {"cublas", WhyNotCuda, CudaGradient}, {"aten", nullptr, ReferenceGradient}}};
 
 // A square matrix.
 std::vector<BenchCase> BenchWeightGradient(const BenchSize& s) {
   const int64_t width = std::min<int64_t>(s.columns, 1024);
   const auto weight = BenchWeight({width, width}, s.type);
   const at::Tensor x = BenchInput({s.rows, width}, s.type), gradient = BenchInput({s.rows, width}, s.type);
-  return {
-      {.forward_bytes = static_cast<double>(x.nbytes() + gradient.nbytes() + 2 * weight->gradient.nbytes()),
-       .run =
-           [=] {
-             AddWeightGradient(*weight, gradient, x);
-             return BenchCase::Tensors{};
-           },
-       .shape = {s.rows, width, width},
-       .gradient = true}};
+  return {{.forward_bytes = static_cast<double>(x.nbytes() + gradient.nbytes() + 2 * weight->gradient.nbytes()),
+           .run =
+               [=] {
+                 AddWeightGradient(*weight, gradient, x);
+                 return BenchCase::Tensors{};
+               },
+           .shape = {s.rows, width, width},
+           .gradient = true}};
 }
 
 }  // namespace
 
 Operator operators::weight_gradient() {
-  return {.name = kWeightGradient.op(),
-          .summary = "a linear layer's weight gradient, added to its fp32 sum",
-          .implementations = kWeightGradient.names(),
-          .report =
-              [](const at::Tensor& like) {
-                return std::vector{kWeightGradient.Report("[any, any]", {like, like, like})};
-              },
-          .bench = BenchWeightGradient};
+  return {
+      .name = kWeightGradient.op(),
+      .summary = "a linear layer's weight gradient, added to its fp32 sum",
+      .implementations = kWeightGradient.names(),
+      .report =
+          [](const at::Tensor& like) { return std::vector{kWeightGradient.Report("[any, any]", {like, like, like})}; },
+      .bench = BenchWeightGradient};
 }
 
 void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x) {

@@ -30,8 +30,8 @@ void AddSumOfRows(const at::Tensor& x, at::Tensor& sum) {
   ByType(x, [&](auto type) {
     at::parallel_for(0, slabs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slab = begin; slab < end; ++slab) {
-        cpu::AddColumnSums(Data<decltype(type)>(x), {.rows = x.size(0), .columns = x.size(1), .begin = slab * cpu::kSlab},
-                           Data<float>(sum));
+        cpu::AddColumnSums(Data<decltype(type)>(x),
+                           {.rows = x.size(0), .columns = x.size(1), .begin = slab * cpu::kSlab}, Data<float>(sum));
       }
     });
   });

@@ -5,7 +5,8 @@
 
 namespace trireme {
 
-// x · matrixᵀ + bias. x: [rows, in], matrix: [out, in], bias: [out]; of bf16 on a CPU the product is rounded before the bias is added.
+// x · matrixᵀ + bias. x: [rows, in], matrix: [out, in], bias: [out]; of bf16 on a CPU the product is rounded before the
+// bias is added.
 at::Tensor ProductWithBias(const at::Tensor& x, const at::Tensor& matrix, const at::Tensor& bias);
 
 // sum += the sum of the rows of x. x: [rows, size], sum: [size] fp32.

@@ -15,13 +15,13 @@ struct LoraShape {
 const char* WhyNotLora(const LoraShape& shape);
 
 // low[t, r] = scale · <x[t], matrix[r]>
-void LoraShrink(const KernelPlace& place, Element element, const void* x, const void* matrix,
-                const LoraShape& shape, float* low);
+void LoraShrink(const KernelPlace& place, Element element, const void* x, const void* matrix, const LoraShape& shape,
+                float* low);
 // y[t] = base[t] + scale · Σ_r low[t, r] · matrix[r]; a null base means zeros; base may be y itself.
-void LoraExpand(const KernelPlace& place, Element element, const float* low, const void* matrix,
-                const void* base, const LoraShape& shape, void* y);
+void LoraExpand(const KernelPlace& place, Element element, const float* low, const void* matrix, const void* base,
+                const LoraShape& shape, void* y);
 // gradient[r] (fp32) += scale · Σ_t low[t, r] · x[t]
-void LoraGradient(const KernelPlace& place, Element element, const float* low, const void* x,
-                  const LoraShape& shape, float* gradient);
+void LoraGradient(const KernelPlace& place, Element element, const float* low, const void* x, const LoraShape& shape,
+                  float* gradient);
 
 }  // namespace trireme::ascendc

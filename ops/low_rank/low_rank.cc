@@ -37,8 +37,7 @@ void AddMatMul(const at::Tensor& y, const at::Tensor& x, const at::Tensor& opera
   }
 }
 
-void AddGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
-                 const GroupEnds& ends) {
+void AddGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const GroupEnds& ends) {
   if (ends) return AddGroupedGradient(weight, output_gradient, x, *ends);
   AddWeightGradient(weight, output_gradient, x);
 }
@@ -70,9 +69,7 @@ void ScaleRanks(const at::Tensor& low, const LowRankWeights& pairs) {
 }
 
 // A GPU's products take columns of a wider matrix as they are.
-at::Tensor ForProduct(const at::Tensor& columns) {
-  return columns.is_cuda() ? columns : columns.contiguous();
-}
+at::Tensor ForProduct(const at::Tensor& columns) { return columns.is_cuda() ? columns : columns.contiguous(); }
 
 struct LowRankBackward;
 
@@ -119,22 +116,20 @@ ascendc::LoraShape ShapeOf(const at::Tensor& rows, const at::Tensor& matrix) {
 // x · matrixᵀ · scales in fp32.
 at::Tensor Shrink(const at::Tensor& x, const at::Tensor& matrix, const at::Tensor& scales) {
   at::Tensor low = at::zeros({x.size(0), matrix.size(0)}, scales.options());
-  ascendc::LoraShrink(PlaceOf(x), ElementOf(x), x.data_ptr(), matrix.data_ptr(), ShapeOf(x, matrix),
-                      Data<float>(low));
+  ascendc::LoraShrink(PlaceOf(x), ElementOf(x), x.data_ptr(), matrix.data_ptr(), ShapeOf(x, matrix), Data<float>(low));
   return low.mul_(scales);
 }
 
 // y (+)= low · matrix
 void Expand(const at::Tensor& low, const at::Tensor& matrix, bool adds, const at::Tensor& y) {
-  ascendc::LoraExpand(PlaceOf(y), ElementOf(y), Data<float>(low), matrix.data_ptr(),
-                      adds ? y.data_ptr() : nullptr, ShapeOf(low, matrix), y.data_ptr());
+  ascendc::LoraExpand(PlaceOf(y), ElementOf(y), Data<float>(low), matrix.data_ptr(), adds ? y.data_ptr() : nullptr,
+                      ShapeOf(low, matrix), y.data_ptr());
 }
 
 // lowᵀ · x in fp32.
 at::Tensor Gathered(const at::Tensor& low, const at::Tensor& x) {
   const at::Tensor sum = at::zeros({low.size(1), x.size(1)}, low.options());
-  ascendc::LoraGradient(PlaceOf(x), ElementOf(x), Data<float>(low), x.data_ptr(), ShapeOf(low, sum),
-                        Data<float>(sum));
+  ascendc::LoraGradient(PlaceOf(x), ElementOf(x), Data<float>(low), x.data_ptr(), ShapeOf(low, sum), Data<float>(sum));
   return sum;
 }
 
@@ -149,8 +144,7 @@ void MatMulForward(SavedPairs& saved, const at::Tensor& x, const at::Tensor& y) 
   ScaleRanks(saved.low, *saved.pairs);
   for (const LowRankBlock& block : saved.pairs->blocks) {
     const at::Tensor low = RanksOf(saved.low, block);
-    AddMatMul(OutputsOf(y, block), saved.ends ? low.contiguous() : ForProduct(low), block.b->value,
-              saved.ends);
+    AddMatMul(OutputsOf(y, block), saved.ends ? low.contiguous() : ForProduct(low), block.b->value, saved.ends);
   }
 }
 
@@ -167,8 +161,7 @@ at::Tensor KernelLow(const SavedPairs& saved, const at::Tensor& gradient) {
   return Shrink(gradient, pair.b, pair.scales);
 }
 
-at::Tensor KernelInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum,
-                       at::ScalarType type) {
+at::Tensor KernelInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
   const at::Tensor a = saved.pairs->a->value.to(type).contiguous();
   const at::Tensor x = sum.defined() ? sum : at::empty({low.size(0), a.size(1)}, a.options());
   Expand(low, a, /*adds=*/sum.defined(), x);
@@ -219,11 +212,11 @@ void MatMulGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, 
   AddGradient(*saved.pairs->a, low_gradient, read, saved.ends);
 }
 
-SlotWork WorkOf(const SavedPairs& saved) {
-  return {.pairs = *saved.pairs, .slots = *saved.slots, .ends = saved.ends};
-}
+SlotWork WorkOf(const SavedPairs& saved) { return {.pairs = *saved.pairs, .slots = *saved.slots, .ends = saved.ends}; }
 
-at::Tensor SlotsLow(const SavedPairs& saved, const at::Tensor& gradient) { return SlotLowGradient(gradient, WorkOf(saved)); }
+at::Tensor SlotsLow(const SavedPairs& saved, const at::Tensor& gradient) {
+  return SlotLowGradient(gradient, WorkOf(saved));
+}
 
 at::Tensor SlotsInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
   const int64_t inputs = saved.pairs->a->value.size(-1);
@@ -261,15 +254,12 @@ std::string WhyNotKernel(const LowRankCase& c) {
 // The backward pass runs what ran forward: the dtype of `low` differs.
 const ImplementationList<LowRankCase, decltype(&MatMulForward), LowRankBackward> kLowRank{
     "low_rank",
-    {{"ascendc",
-      WhyNotKernel,
-      KernelForward,
-      {KernelLow, KernelInput, KernelGradientsOfB, KernelGradientOfA}},
+    {{"ascendc", WhyNotKernel, KernelForward, {KernelLow, KernelInput, KernelGradientsOfB, KernelGradientOfA}},
      {"aten", nullptr, MatMulForward, {ProductLow, ProductInput, MatMulGradientsOfB, MatMulGradientOfA}}}};
 
 // The parts of both functions below.
-c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor& x,
-                                     const LowRankWeights& pairs, const at::Tensor& y) {
+c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor& x, const LowRankWeights& pairs,
+                                     const at::Tensor& y) {
   auto holder = c10::make_intrusive<PairsHolder>();
   SavedPairs& saved = *holder->saved;
   saved.pairs = &pairs;
@@ -290,8 +280,8 @@ c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor
   return holder;
 }
 
-void PutOffGradients(const std::shared_ptr<SavedPairs>& saved, const at::Tensor& gradient,
-                     const at::Tensor& low, const variable_list& saved_tensors) {
+void PutOffGradients(const std::shared_ptr<SavedPairs>& saved, const at::Tensor& gradient, const at::Tensor& low,
+                     const variable_list& saved_tensors) {
   const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
   WeightGradients::Add([saved, gradient, low, x] {
     const LowRankBackward& backward = *saved->backward;
@@ -318,8 +308,7 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = *saved->backward;
     const at::Tensor low = backward.low(*saved, gradient);
-    at::Tensor input_gradient =
-        backward.input(*saved, low, at::Tensor(), gradient.scalar_type()).to(saved->input_type);
+    at::Tensor input_gradient = backward.input(*saved, low, at::Tensor(), gradient.scalar_type()).to(saved->input_type);
     if (saved->dropout) input_gradient = Dropped(input_gradient, *saved->dropout);
     PutOffGradients(saved, gradient, low, saved_tensors);
     return {gradients[0], input_gradient, at::Tensor(), at::Tensor()};
@@ -414,14 +403,10 @@ std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
     return made;
   };
   const auto a = weight(kRank, s.columns), b = weight(s.columns, kRank);
-  const auto pairs =
-      std::make_shared<LowRankWeights>(LowRankWeights{.a = a.get(), .blocks = {{.b = b.get()}}});
+  const auto pairs = std::make_shared<LowRankWeights>(LowRankWeights{.a = a.get(), .blocks = {{.b = b.get()}}});
   const at::Tensor x = BenchLeaf({s.rows, s.columns}, s.type), y = at::zeros({s.rows, s.columns}, s.type);
   const double bytes = static_cast<double>(x.nbytes());
-  return {{.forward_bytes = 3 * bytes,
-           .backward_bytes = 3 * bytes,
-           .input = x,
-           .run = [=, alive = std::pair(a, b)] {
+  return {{.forward_bytes = 3 * bytes, .backward_bytes = 3 * bytes, .input = x, .run = [=, alive = std::pair(a, b)] {
              return BenchCase::Tensors{AddLowRank(y.detach(), {.x = x}, *pairs)};
            }}};
 }

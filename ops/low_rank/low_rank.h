@@ -41,8 +41,8 @@ struct AdapterRows {
 // adapter_of: [rows] int64; -1: the row has none. Waits for the device if it is not in host memory.
 AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device);
 
-// Pairs that hold several models' side by side, in training: of `slots` slots, slot s has as many ranks as the others, the
-// s-th of each block's rows of A and columns of B. A row reads the pairs of its slot, and its gradients go there.
+// Pairs that hold several models' side by side, in training: of `slots` slots, slot s has as many ranks as the others,
+// the s-th of each block's rows of A and columns of B. A row reads the pairs of its slot, and its gradients go there.
 struct PairSlots {
   PairSlots(int64_t slots, const at::Tensor& slot_of, at::Device device)
       : slots(slots), slot_of(slot_of), rows(GroupByAdapter(slot_of, device)) {}
@@ -53,10 +53,10 @@ struct PairSlots {
 };
 
 struct LowRankInput {
-  LinearInput x;                                 // [rows, in]
-  GroupEnds ends = {};                           // for a stack: where each expert's rows end
-  std::shared_ptr<const Dropout> dropout = {};   // of A's input; nullptr: none
-  std::shared_ptr<const PairSlots> slots = {};   // nullptr: every row reads all of the pair
+  LinearInput x;                                // [rows, in]
+  GroupEnds ends = {};                          // for a stack: where each expert's rows end
+  std::shared_ptr<const Dropout> dropout = {};  // of A's input; nullptr: none
+  std::shared_ptr<const PairSlots> slots = {};  // nullptr: every row reads all of the pair
 };
 
 // base: [rows, out], the output of a matmul, whose memory is reused for the result. `pairs` and its weights

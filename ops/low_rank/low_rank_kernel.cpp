@@ -9,8 +9,8 @@ namespace {
 template <typename T>
 class LoraShrink {
  public:
-  __aicore__ inline void Run(GM_ADDR x, GM_ADDR matrix, GM_ADDR low, uint32_t rows, uint32_t columns,
-                             uint32_t rank, uint32_t tile, float scale) {
+  __aicore__ inline void Run(GM_ADDR x, GM_ADDR matrix, GM_ADDR low, uint32_t rows, uint32_t columns, uint32_t rank,
+                             uint32_t tile, float scale) {
     const GlobalTensor<T> source = GlobalOf<T>(x, static_cast<uint64_t>(rows) * columns);
     const GlobalTensor<T> factors = GlobalOf<T>(matrix, static_cast<uint64_t>(rank) * columns);
     const GlobalTensor<float> target = GlobalOf<float>(low, static_cast<uint64_t>(rows) * rank);
@@ -20,8 +20,7 @@ class LoraShrink {
     pipe.InitBuffer(sums, rank * 32);
     const Share share = MyShare(rows);
     for (uint32_t row = share.begin; row < share.end; ++row) {
-      LocalTensor<float> value = values.Get<float>(), product = products.Get<float>(),
-                         sum = sums.Get<float>();
+      LocalTensor<float> value = values.Get<float>(), product = products.Get<float>(), sum = sums.Get<float>();
       Duplicate(sum, 0.0f, static_cast<int32_t>(rank * 8));
       for (uint32_t at = 0; at < columns; at += tile) {
         const uint32_t count = Least(tile, columns - at);
@@ -55,8 +54,8 @@ class LoraShrink {
 template <typename T>
 class LoraExpand {
  public:
-  __aicore__ inline void Run(GM_ADDR low, GM_ADDR matrix, GM_ADDR base, GM_ADDR y, uint32_t rows,
-                             uint32_t columns, uint32_t rank, uint32_t tile, float scale, uint32_t adds) {
+  __aicore__ inline void Run(GM_ADDR low, GM_ADDR matrix, GM_ADDR base, GM_ADDR y, uint32_t rows, uint32_t columns,
+                             uint32_t rank, uint32_t tile, float scale, uint32_t adds) {
     const GlobalTensor<float> source = GlobalOf<float>(low, static_cast<uint64_t>(rows) * rank);
     const GlobalTensor<T> factors = GlobalOf<T>(matrix, static_cast<uint64_t>(rank) * columns);
     const GlobalTensor<T> before = GlobalOf<T>(base, static_cast<uint64_t>(rows) * columns);
@@ -79,8 +78,7 @@ class LoraExpand {
         for (uint32_t r = 0; r < rank; ++r) {
           LoadWide(in, factors[static_cast<uint64_t>(r) * columns + at], value, count);
           PipeBarrier<PIPE_V>();
-          Axpy(sum, value, source.GetValue(static_cast<uint64_t>(row) * rank + r) * scale,
-               static_cast<int32_t>(count));
+          Axpy(sum, value, source.GetValue(static_cast<uint64_t>(row) * rank + r) * scale, static_cast<int32_t>(count));
         }
         LocalTensor<T> line = out.AllocTensor<T>();
         if constexpr (IsFloat<T>::value) {
@@ -105,8 +103,8 @@ class LoraExpand {
 template <typename T>
 class LoraGradient {
  public:
-  __aicore__ inline void Run(GM_ADDR low, GM_ADDR x, GM_ADDR gradient, uint32_t rows, uint32_t columns,
-                             uint32_t rank, uint32_t tile, float scale) {
+  __aicore__ inline void Run(GM_ADDR low, GM_ADDR x, GM_ADDR gradient, uint32_t rows, uint32_t columns, uint32_t rank,
+                             uint32_t tile, float scale) {
     const GlobalTensor<float> factors = GlobalOf<float>(low, static_cast<uint64_t>(rows) * rank);
     const GlobalTensor<T> source = GlobalOf<T>(x, static_cast<uint64_t>(rows) * columns);
     const GlobalTensor<float> target = GlobalOf<float>(gradient, static_cast<uint64_t>(rank) * columns);
@@ -146,23 +144,20 @@ class LoraGradient {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void lora_shrink(GM_ADDR x, GM_ADDR matrix, GM_ADDR low, uint32_t type,
-                                                  uint32_t rows, uint32_t columns, uint32_t rank,
-                                                  uint32_t tile, float scale) {
-  trireme_kernels::ByType<trireme_kernels::LoraShrink>(type, x, matrix, low, rows, columns, rank, tile,
-                                                       scale);
+extern "C" __global__ __aicore__ void lora_shrink(GM_ADDR x, GM_ADDR matrix, GM_ADDR low, uint32_t type, uint32_t rows,
+                                                  uint32_t columns, uint32_t rank, uint32_t tile, float scale) {
+  trireme_kernels::ByType<trireme_kernels::LoraShrink>(type, x, matrix, low, rows, columns, rank, tile, scale);
 }
 
-extern "C" __global__ __aicore__ void lora_expand(GM_ADDR low, GM_ADDR matrix, GM_ADDR base, GM_ADDR y,
-                                                  uint32_t type, uint32_t rows, uint32_t columns,
-                                                  uint32_t rank, uint32_t tile, float scale, uint32_t adds) {
-  trireme_kernels::ByType<trireme_kernels::LoraExpand>(type, low, matrix, base, y, rows, columns, rank, tile,
-                                                       scale, adds);
+extern "C" __global__ __aicore__ void lora_expand(GM_ADDR low, GM_ADDR matrix, GM_ADDR base, GM_ADDR y, uint32_t type,
+                                                  uint32_t rows, uint32_t columns, uint32_t rank, uint32_t tile,
+                                                  float scale, uint32_t adds) {
+  trireme_kernels::ByType<trireme_kernels::LoraExpand>(type, low, matrix, base, y, rows, columns, rank, tile, scale,
+                                                       adds);
 }
 
 extern "C" __global__ __aicore__ void lora_gradient(GM_ADDR low, GM_ADDR x, GM_ADDR gradient, uint32_t type,
-                                                    uint32_t rows, uint32_t columns, uint32_t rank,
-                                                    uint32_t tile, float scale) {
-  trireme_kernels::ByType<trireme_kernels::LoraGradient>(type, low, x, gradient, rows, columns, rank, tile,
-                                                         scale);
+                                                    uint32_t rows, uint32_t columns, uint32_t rank, uint32_t tile,
+                                                    float scale) {
+  trireme_kernels::ByType<trireme_kernels::LoraGradient>(type, low, x, gradient, rows, columns, rank, tile, scale);
 }

@@ -94,9 +94,10 @@ at::Tensor EmptyLow(const at::Tensor& like, const SlotWork& work) {
   return at::empty({rows, work.pairs.a->value.size(-2) / work.slots.slots}, like.options());
 }
 
-// sum += output_gradientᵀ x in fp32: at once where all are fp32, else by the operators of whole weights, which want memory of
-// their own.
-void AddSlotGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x, const GroupEnds& ends) {
+// sum += output_gradientᵀ x in fp32: at once where all are fp32, else by the operators of whole weights, which want
+// memory of their own.
+void AddSlotGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x,
+                     const GroupEnds& ends) {
   if (!ends && sum.is_cpu() && x.scalar_type() == sum.scalar_type()) {
     at::Tensor(sum).addmm_(output_gradient.t(), x);
     return;
@@ -137,7 +138,8 @@ at::Tensor SlotLowGradient(const at::Tensor& gradient, const SlotWork& work) {
   const at::Tensor low = EmptyLow(gradient, work);
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
-    rows.SetProduct(rows.Low(low, block, slots), rows.Of(BlockOutputs(gradient, block)), SlotOfB(block.b->value, rows, slots), block.scale);
+    rows.SetProduct(rows.Low(low, block, slots), rows.Of(BlockOutputs(gradient, block)),
+                    SlotOfB(block.b->value, rows, slots), block.scale);
   });
   return low;
 }

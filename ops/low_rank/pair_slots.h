@@ -1,5 +1,6 @@
-// The products of low-rank pairs that hold several models' side by side (PairSlots), forward and backward: slot by slot, each
-// over its own rows, so that no number of one model enters another's. Computes only; the autograd rule is low_rank.cc's.
+// The products of low-rank pairs that hold several models' side by side (PairSlots), forward and backward: slot by
+// slot, each over its own rows, so that no number of one model enters another's. Computes only; the autograd rule is
+// low_rank.cc's.
 #pragma once
 
 #include "ops/low_rank/low_rank.h"
@@ -15,7 +16,8 @@ struct SlotWork {
 // Where each expert's rows end among the chosen ones, which are ascending.
 GroupEnds EndsAmong(const RowEnds& ends, const std::vector<int64_t>& chosen);
 
-// y += scale · (x Aᵀ) Bᵀ by slot. Returns the product with A, scaled: [rows of all slots, one after another; ranks of one slot].
+// y += scale · (x Aᵀ) Bᵀ by slot. Returns the product with A, scaled: [rows of all slots, one after another; ranks of
+// one slot].
 at::Tensor AddSlotPairs(const at::Tensor& y, const at::Tensor& x, const SlotWork& work);
 // Of what AddSlotPairs returned; gradient: [rows, out].
 at::Tensor SlotLowGradient(const at::Tensor& gradient, const SlotWork& work);

@@ -14,8 +14,8 @@ struct RowShape {
 
 // to[i] = from[index[i]] · weights[i]; null weights mean ones. The permutation, and the gradient of the
 // inverse.
-void GatherRows(const KernelPlace& place, Element element, const void* from, const int32_t* index,
-                const float* weights, const RowShape& shape, void* to);
+void GatherRows(const KernelPlace& place, Element element, const void* from, const int32_t* index, const float* weights,
+                const RowShape& shape, void* to);
 
 // to[i] = Σ_k from[index[i, k]] · weights[i, k]. The weighted inverse, and the gradient of the permutation.
 void CombineRows(const KernelPlace& place, Element element, const void* from, const int32_t* index,

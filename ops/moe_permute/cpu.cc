@@ -42,12 +42,10 @@ void SpreadRows(const void* x, int64_t row_bytes, const Positions& positions, Ro
   }
 }
 
-TRIREME_CLONES void SumRows(const float* rows, int64_t size, const Positions& positions, Rows tokens,
-                            float* out) {
+TRIREME_CLONES void SumRows(const float* rows, int64_t size, const Positions& positions, Rows tokens, float* out) {
   SumBody(rows, size, positions, tokens, out);
 }
-TRIREME_CLONES void SumRows(const Bf16* rows, int64_t size, const Positions& positions, Rows tokens,
-                            Bf16* out) {
+TRIREME_CLONES void SumRows(const Bf16* rows, int64_t size, const Positions& positions, Rows tokens, Bf16* out) {
   SumBody(rows, size, positions, tokens, out);
 }
 

@@ -31,8 +31,7 @@ struct Moves {
 
 at::Tensor ReferenceSpread(const at::Tensor& x, const at::Tensor& positions, int64_t rows, bool) {
   const Moves moves(positions);
-  return at::zeros({rows, x.size(1)}, x.options())
-      .index_copy_(0, moves.positions, x.index_select(0, moves.tokens));
+  return at::zeros({rows, x.size(1)}, x.options()).index_copy_(0, moves.positions, x.index_select(0, moves.tokens));
 }
 
 at::Tensor ReferenceSum(const at::Tensor& rows, const at::Tensor& positions, int64_t copies) {
@@ -49,9 +48,8 @@ at::Tensor KernelSpread(const at::Tensor& given, const at::Tensor& positions, in
   const at::Tensor x = given.contiguous();
   const at::Tensor flat = positions.flatten();
   const at::Tensor tokens = at::floor_divide(at::arange(flat.numel(), flat.options()), positions.size(1));
-  const at::Tensor source = at::full({rows + 1}, -1, flat.options())
-                                .scatter_(0, flat.masked_fill(flat.lt(0), rows), tokens)
-                                .to(at::kInt);
+  const at::Tensor source =
+      at::full({rows + 1}, -1, flat.options()).scatter_(0, flat.masked_fill(flat.lt(0), rows), tokens).to(at::kInt);
   const at::Tensor out = at::empty({rows, x.size(1)}, x.options());
   ascendc::GatherRows(PlaceOf(x), ElementOf(x), x.data_ptr(), source.data_ptr<int32_t>(), nullptr,
                       {.from_rows = static_cast<uint64_t>(x.size(0)),
@@ -97,10 +95,8 @@ at::Tensor FastSpread(const at::Tensor& x, const at::Tensor& positions, int64_t 
 at::Tensor FastSum(const at::Tensor& rows, const at::Tensor& positions, int64_t copies) {
   const at::Tensor from = rows.contiguous(), at_rows = positions.contiguous();
   const at::Tensor out = at::empty({positions.size(0), rows.size(1)}, rows.options());
-  const cpu::Positions where{.rows = Data<int64_t>(at_rows),
-                             .k = positions.size(1),
-                             .copies = copies,
-                             .copy_rows = rows.size(0) / copies};
+  const cpu::Positions where{
+      .rows = Data<int64_t>(at_rows), .k = positions.size(1), .copies = copies, .copy_rows = rows.size(0) / copies};
   ByType(rows, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, out.size(0), GrainOfRows(rows.size(1) * where.k), [&](int64_t begin, int64_t end) {

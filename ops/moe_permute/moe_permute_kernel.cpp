@@ -53,8 +53,7 @@ template <typename T>
 class CombineRows {
  public:
   __aicore__ inline void Run(GM_ADDR from, GM_ADDR index, GM_ADDR weights, GM_ADDR to, uint32_t from_rows,
-                             uint32_t rows, uint32_t terms, uint32_t columns, uint32_t tile,
-                             uint32_t weighted) {
+                             uint32_t rows, uint32_t terms, uint32_t columns, uint32_t tile, uint32_t weighted) {
     const GlobalTensor<T> source = GlobalOf<T>(from, static_cast<uint64_t>(from_rows) * columns);
     const GlobalTensor<T> target = GlobalOf<T>(to, static_cast<uint64_t>(rows) * columns);
     const GlobalTensor<int32_t> indices = GlobalOf<int32_t>(index, static_cast<uint64_t>(rows) * terms);
@@ -103,8 +102,8 @@ class CombineRows {
 template <typename T>
 class DotRows {
  public:
-  __aicore__ inline void Run(GM_ADDR a, GM_ADDR b, GM_ADDR index, GM_ADDR dots, uint32_t b_rows,
-                             uint32_t rows, uint32_t terms, uint32_t columns, uint32_t tile) {
+  __aicore__ inline void Run(GM_ADDR a, GM_ADDR b, GM_ADDR index, GM_ADDR dots, uint32_t b_rows, uint32_t rows,
+                             uint32_t terms, uint32_t columns, uint32_t tile) {
     const GlobalTensor<T> left = GlobalOf<T>(a, static_cast<uint64_t>(rows) * columns);
     const GlobalTensor<T> right = GlobalOf<T>(b, static_cast<uint64_t>(b_rows) * columns);
     const GlobalTensor<int32_t> indices = GlobalOf<int32_t>(index, static_cast<uint64_t>(rows) * terms);
@@ -147,23 +146,21 @@ class DotRows {
 }  // namespace trireme_kernels
 
 extern "C" __global__ __aicore__ void gather_rows(GM_ADDR from, GM_ADDR index, GM_ADDR weights, GM_ADDR to,
-                                                  uint32_t type, uint32_t from_rows, uint32_t rows,
-                                                  uint32_t columns, uint32_t tile, uint32_t weighted) {
-  trireme_kernels::ByType<trireme_kernels::GatherRows>(type, from, index, weights, to, from_rows, rows,
-                                                       columns, tile, weighted);
+                                                  uint32_t type, uint32_t from_rows, uint32_t rows, uint32_t columns,
+                                                  uint32_t tile, uint32_t weighted) {
+  trireme_kernels::ByType<trireme_kernels::GatherRows>(type, from, index, weights, to, from_rows, rows, columns, tile,
+                                                       weighted);
 }
 
 extern "C" __global__ __aicore__ void combine_rows(GM_ADDR from, GM_ADDR index, GM_ADDR weights, GM_ADDR to,
-                                                   uint32_t type, uint32_t from_rows, uint32_t rows,
-                                                   uint32_t terms, uint32_t columns, uint32_t tile,
-                                                   uint32_t weighted) {
-  trireme_kernels::ByType<trireme_kernels::CombineRows>(type, from, index, weights, to, from_rows, rows,
-                                                        terms, columns, tile, weighted);
+                                                   uint32_t type, uint32_t from_rows, uint32_t rows, uint32_t terms,
+                                                   uint32_t columns, uint32_t tile, uint32_t weighted) {
+  trireme_kernels::ByType<trireme_kernels::CombineRows>(type, from, index, weights, to, from_rows, rows, terms, columns,
+                                                        tile, weighted);
 }
 
-extern "C" __global__ __aicore__ void dot_rows(GM_ADDR a, GM_ADDR b, GM_ADDR index, GM_ADDR dots,
-                                               uint32_t type, uint32_t b_rows, uint32_t rows, uint32_t terms,
-                                               uint32_t columns, uint32_t tile) {
-  trireme_kernels::ByType<trireme_kernels::DotRows>(type, a, b, index, dots, b_rows, rows, terms, columns,
-                                                    tile);
+extern "C" __global__ __aicore__ void dot_rows(GM_ADDR a, GM_ADDR b, GM_ADDR index, GM_ADDR dots, uint32_t type,
+                                               uint32_t b_rows, uint32_t rows, uint32_t terms, uint32_t columns,
+                                               uint32_t tile) {
+  trireme_kernels::ByType<trireme_kernels::DotRows>(type, a, b, index, dots, b_rows, rows, terms, columns, tile);
 }

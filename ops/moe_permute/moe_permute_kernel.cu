@@ -9,9 +9,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = 4;
 
 // Threads of a block: `x` along a row, the rest along tokens.
-__device__ inline int64_t TokenOfThread() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-}
+__device__ inline int64_t TokenOfThread() { return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) Spread(PermuteArgs a) {
@@ -22,8 +20,7 @@ __global__ void __launch_bounds__(kThreads) Spread(PermuteArgs a) {
     const Pack<T, N> pack = LoadRaw<N>(static_cast<const T*>(a.from) + token * a.columns + column);
     for (int64_t choice = 0; choice < a.k; ++choice) {
       const int64_t row = positions[choice];
-      if (row >= 0)
-        *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(a.to) + row * a.columns + column) = pack;
+      if (row >= 0) *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(a.to) + row * a.columns + column) = pack;
     }
   }
 }
@@ -125,8 +122,7 @@ __global__ void __launch_bounds__(kWarps * 32) Place(PositionArgs a) {
     const int expert = first + lane, count = expert < a.experts ? static_cast<int>(a.counts[expert]) : 0;
     const int up_to = SumUpTo(count);
     if (expert < a.experts)
-      next[expert] = base + up_to - count +
-                     a.chunk_counts[static_cast<int64_t>(expert) * a.chunks + chunk.number];
+      next[expert] = base + up_to - count + a.chunk_counts[static_cast<int64_t>(expert) * a.chunks + chunk.number];
     base += __shfl_sync(0xffffffffu, up_to, 31);
   }
   __syncwarp();

@@ -26,11 +26,10 @@ uint32_t SplitHeadsBlocks(const KernelPlace& place, const HeadShape& s) {
 void SplitHeads(const KernelPlace& place, Element element, const HeadShape& s, const HeadArgs& a) {
   if (s.tokens == 0) return;
   Launched(ACLRT_LAUNCH_KERNEL(split_heads)(
-               SplitHeadsBlocks(place, s), place.stream, Address(a.qkv), Address(a.query_norm),
-               Address(a.key_norm), Address(a.cosine), Address(a.sine), a.query, a.key, a.value, a.scales,
-               static_cast<uint32_t>(element), Size32(s.tokens, "tokens"), Size32(s.length, "tokens"),
-               Size32(s.heads, "heads"), Size32(s.kv_heads, "heads"), Size32(s.dim, "elements"),
-               Size32(s.half, "elements"), Norms(a), s.eps),
+               SplitHeadsBlocks(place, s), place.stream, Address(a.qkv), Address(a.query_norm), Address(a.key_norm),
+               Address(a.cosine), Address(a.sine), a.query, a.key, a.value, a.scales, static_cast<uint32_t>(element),
+               Size32(s.tokens, "tokens"), Size32(s.length, "tokens"), Size32(s.heads, "heads"),
+               Size32(s.kv_heads, "heads"), Size32(s.dim, "elements"), Size32(s.half, "elements"), Norms(a), s.eps),
            "split_heads");
 }
 
@@ -38,11 +37,11 @@ void SplitHeadsBackward(const KernelPlace& place, Element element, const HeadSha
                         void* qkv_gradient, float* norm_sums) {
   if (s.tokens == 0) return;
   Launched(ACLRT_LAUNCH_KERNEL(split_heads_backward)(
-               SplitHeadsBlocks(place, s), place.stream, Address(a.qkv), Address(a.query_norm),
-               Address(a.key_norm), Address(a.cosine), Address(a.sine), a.query, a.key, a.value, a.scales,
-               qkv_gradient, norm_sums, static_cast<uint32_t>(element), Size32(s.tokens, "tokens"),
-               Size32(s.length, "tokens"), Size32(s.heads, "heads"), Size32(s.kv_heads, "heads"),
-               Size32(s.dim, "elements"), Size32(s.half, "elements"), Norms(a), s.eps),
+               SplitHeadsBlocks(place, s), place.stream, Address(a.qkv), Address(a.query_norm), Address(a.key_norm),
+               Address(a.cosine), Address(a.sine), a.query, a.key, a.value, a.scales, qkv_gradient, norm_sums,
+               static_cast<uint32_t>(element), Size32(s.tokens, "tokens"), Size32(s.length, "tokens"),
+               Size32(s.heads, "heads"), Size32(s.kv_heads, "heads"), Size32(s.dim, "elements"),
+               Size32(s.half, "elements"), Norms(a), s.eps),
            "split_heads_backward");
 }
 

@@ -24,7 +24,7 @@ void SplitHeads(const KernelPlace& place, Element element, const HeadShape& shap
 
 // norm_sums: [blocks, 2, dim], query and key: one partial sum per block.
 uint32_t SplitHeadsBlocks(const KernelPlace& place, const HeadShape& shape);
-void SplitHeadsBackward(const KernelPlace& place, Element element, const HeadShape& shape,
-                        const HeadArgs& args, void* qkv_gradient, float* norm_sums);
+void SplitHeadsBackward(const KernelPlace& place, Element element, const HeadShape& shape, const HeadArgs& args,
+                        void* qkv_gradient, float* norm_sums);
 
 }  // namespace trireme::ascendc

@@ -82,8 +82,8 @@ TRIREME_INLINE void TurnParts(const Turn& turn, int64_t dim, int64_t half, float
 
 // norm: as the loops hold it; null: none. Rounded before and after the weight is applied, as in transformers.
 template <typename T>
-TRIREME_INLINE void OneHead(const T* x, const float* norm, const Turn& turn, int64_t dim, int64_t half,
-                            float eps, T* out, float* scale) {
+TRIREME_INLINE void OneHead(const T* x, const float* norm, const Turn& turn, int64_t dim, int64_t half, float eps,
+                            T* out, float* scale) {
   alignas(64) float wide[kLargestHead];
   Read(x, dim, wide);
   if (norm != nullptr) {
@@ -115,9 +115,8 @@ struct PartedNorms {
 
 // dim and half: those of the layout, as constants where the compiler should know them.
 template <typename T>
-TRIREME_INLINE void SplitTokens(const T* qkv, const HeadLayout& l, int64_t dim, int64_t half,
-                                const HeadNorms<T>& norms, const HeadTable& table, Rows tokens,
-                                const SplitTensors<T>& out, float* scales) {
+TRIREME_INLINE void SplitTokens(const T* qkv, const HeadLayout& l, int64_t dim, int64_t half, const HeadNorms<T>& norms,
+                                const HeadTable& table, Rows tokens, const SplitTensors<T>& out, float* scales) {
   const int64_t width = (l.heads + 2 * l.kv_heads) * dim;
   const PartedNorms parted(norms, dim);
   Turn turn;
@@ -139,9 +138,8 @@ TRIREME_INLINE void SplitTokens(const T* qkv, const HeadLayout& l, int64_t dim, 
 }
 
 template <typename T>
-TRIREME_INLINE void SplitBody(const T* qkv, const HeadLayout& l, const HeadNorms<T>& norms,
-                              const HeadTable& table, Rows tokens, const SplitTensors<T>& out,
-                              float* scales) {
+TRIREME_INLINE void SplitBody(const T* qkv, const HeadLayout& l, const HeadNorms<T>& norms, const HeadTable& table,
+                              Rows tokens, const SplitTensors<T>& out, float* scales) {
   const auto with = [&](int64_t dim, int64_t half) __attribute__((always_inline)) {
     SplitTokens(qkv, l, dim, half, norms, table, tokens, out, scales);
   };
@@ -152,8 +150,7 @@ TRIREME_INLINE void SplitBody(const T* qkv, const HeadLayout& l, const HeadNorms
 
 // Through the norm: dx = (w · dy - n · mean(w · dy · n)) · scale, with n the normalised head; dy becomes dx.
 template <typename T>
-TRIREME_INLINE void NormaliseBackward(const T* x, const float* norm, float scale, int64_t dim, float* sum,
-                                      float* dy) {
+TRIREME_INLINE void NormaliseBackward(const T* x, const float* norm, float scale, int64_t dim, float* sum, float* dy) {
   alignas(64) float wide[kLargestHead];
   Read(x, dim, wide);
   const float shared = AddProducts(wide, dy, norm, dim, scale, sum) / static_cast<float>(dim) * scale;
@@ -162,8 +159,8 @@ TRIREME_INLINE void NormaliseBackward(const T* x, const float* norm, float scale
 }
 
 template <typename T>
-TRIREME_INLINE void OneHeadBackward(const T* x, const T* gradient, const float* norm, const Turn& turn,
-                                    int64_t dim, int64_t half, float scale, float* sum, T* dx) {
+TRIREME_INLINE void OneHeadBackward(const T* x, const T* gradient, const float* norm, const Turn& turn, int64_t dim,
+                                    int64_t half, float scale, float* sum, T* dx) {
   alignas(64) float dy[kLargestHead];
   Read(gradient, dim, dy);
   TurnParts<kParts<T>>(turn, dim, half, -1.0f, dy);
@@ -173,9 +170,8 @@ TRIREME_INLINE void OneHeadBackward(const T* x, const T* gradient, const float* 
 
 template <typename T>
 TRIREME_INLINE void BackwardTokens(const T* qkv, const SplitTensors<const T>& gradients, const HeadLayout& l,
-                                   int64_t dim, int64_t half, const HeadNorms<T>& norms,
-                                   const HeadTable& table, Rows tokens, const float* scales, T* qkv_gradient,
-                                   const HeadNormSums& sums) {
+                                   int64_t dim, int64_t half, const HeadNorms<T>& norms, const HeadTable& table,
+                                   Rows tokens, const float* scales, T* qkv_gradient, const HeadNormSums& sums) {
   const int64_t width = (l.heads + 2 * l.kv_heads) * dim;
   const PartedNorms parted(norms, dim);
   float query_sum[kLargestHead] = {}, key_sum[kLargestHead] = {};
@@ -187,8 +183,7 @@ TRIREME_INLINE void BackwardTokens(const T* qkv, const SplitTensors<const T>& gr
     T* dx = qkv_gradient + token * width;
     const float* scale = scales + token * (l.heads + l.kv_heads);
     for (int64_t h = 0; h < l.heads; ++h, x += dim, dx += dim, ++scale) {
-      OneHeadBackward(x, gradients.query + place.Query(l, h), parted.query, turn, dim, half, *scale,
-                      query_sum, dx);
+      OneHeadBackward(x, gradients.query + place.Query(l, h), parted.query, turn, dim, half, *scale, query_sum, dx);
     }
     for (int64_t h = 0; h < l.kv_heads; ++h, x += dim, dx += dim, ++scale) {
       OneHeadBackward(x, gradients.key + place.Key(l, h), parted.key, turn, dim, half, *scale, key_sum, dx);
@@ -202,10 +197,9 @@ TRIREME_INLINE void BackwardTokens(const T* qkv, const SplitTensors<const T>& gr
 }
 
 template <typename T>
-TRIREME_INLINE void SplitBackwardBody(const T* qkv, const SplitTensors<const T>& gradients,
-                                      const HeadLayout& l, const HeadNorms<T>& norms, const HeadTable& table,
-                                      Rows tokens, const float* scales, T* qkv_gradient,
-                                      const HeadNormSums& sums) {
+TRIREME_INLINE void SplitBackwardBody(const T* qkv, const SplitTensors<const T>& gradients, const HeadLayout& l,
+                                      const HeadNorms<T>& norms, const HeadTable& table, Rows tokens,
+                                      const float* scales, T* qkv_gradient, const HeadNormSums& sums) {
   const auto with = [&](int64_t dim, int64_t half) __attribute__((always_inline)) {
     BackwardTokens(qkv, gradients, l, dim, half, norms, table, tokens, scales, qkv_gradient, sums);
   };
@@ -217,25 +211,22 @@ TRIREME_INLINE void SplitBackwardBody(const T* qkv, const SplitTensors<const T>&
 }  // namespace
 
 TRIREME_CLONES void SplitHeads(const float* qkv, const HeadLayout& layout, const HeadNorms<float>& norms,
-                               const HeadTable& table, Rows tokens, const SplitTensors<float>& out,
-                               float* scales) {
+                               const HeadTable& table, Rows tokens, const SplitTensors<float>& out, float* scales) {
   SplitBody(qkv, layout, norms, table, tokens, out, scales);
 }
 TRIREME_CLONES void SplitHeads(const Bf16* qkv, const HeadLayout& layout, const HeadNorms<Bf16>& norms,
-                               const HeadTable& table, Rows tokens, const SplitTensors<Bf16>& out,
-                               float* scales) {
+                               const HeadTable& table, Rows tokens, const SplitTensors<Bf16>& out, float* scales) {
   SplitBody(qkv, layout, norms, table, tokens, out, scales);
 }
 TRIREME_CLONES void SplitHeadsBackward(const float* qkv, const SplitTensors<const float>& gradients,
-                                       const HeadLayout& layout, const HeadNorms<float>& norms,
-                                       const HeadTable& table, Rows tokens, const float* scales,
-                                       float* qkv_gradient, const HeadNormSums& sums) {
+                                       const HeadLayout& layout, const HeadNorms<float>& norms, const HeadTable& table,
+                                       Rows tokens, const float* scales, float* qkv_gradient,
+                                       const HeadNormSums& sums) {
   SplitBackwardBody(qkv, gradients, layout, norms, table, tokens, scales, qkv_gradient, sums);
 }
 TRIREME_CLONES void SplitHeadsBackward(const Bf16* qkv, const SplitTensors<const Bf16>& gradients,
-                                       const HeadLayout& layout, const HeadNorms<Bf16>& norms,
-                                       const HeadTable& table, Rows tokens, const float* scales,
-                                       Bf16* qkv_gradient, const HeadNormSums& sums) {
+                                       const HeadLayout& layout, const HeadNorms<Bf16>& norms, const HeadTable& table,
+                                       Rows tokens, const float* scales, Bf16* qkv_gradient, const HeadNormSums& sums) {
   SplitBackwardBody(qkv, gradients, layout, norms, table, tokens, scales, qkv_gradient, sums);
 }
 

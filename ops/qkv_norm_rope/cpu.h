@@ -44,10 +44,10 @@ struct SplitTensors {
 };
 
 // scales: [tokens, heads + kv_heads], 1 / root mean square of each normalised head.
-void SplitHeads(const float* qkv, const HeadLayout& layout, const HeadNorms<float>& norms,
-                const HeadTable& table, Rows tokens, const SplitTensors<float>& out, float* scales);
-void SplitHeads(const Bf16* qkv, const HeadLayout& layout, const HeadNorms<Bf16>& norms,
-                const HeadTable& table, Rows tokens, const SplitTensors<Bf16>& out, float* scales);
+void SplitHeads(const float* qkv, const HeadLayout& layout, const HeadNorms<float>& norms, const HeadTable& table,
+                Rows tokens, const SplitTensors<float>& out, float* scales);
+void SplitHeads(const Bf16* qkv, const HeadLayout& layout, const HeadNorms<Bf16>& norms, const HeadTable& table,
+                Rows tokens, const SplitTensors<Bf16>& out, float* scales);
 
 // Sums over the tokens of this call; null if there is no norm.
 struct HeadNormSums {
@@ -56,11 +56,11 @@ struct HeadNormSums {
 };
 
 // `gradients` have the layout of SplitHeads' results; writes all rows of qkv_gradient.
-void SplitHeadsBackward(const float* qkv, const SplitTensors<const float>& gradients,
-                        const HeadLayout& layout, const HeadNorms<float>& norms, const HeadTable& table,
-                        Rows tokens, const float* scales, float* qkv_gradient, const HeadNormSums& sums);
+void SplitHeadsBackward(const float* qkv, const SplitTensors<const float>& gradients, const HeadLayout& layout,
+                        const HeadNorms<float>& norms, const HeadTable& table, Rows tokens, const float* scales,
+                        float* qkv_gradient, const HeadNormSums& sums);
 void SplitHeadsBackward(const Bf16* qkv, const SplitTensors<const Bf16>& gradients, const HeadLayout& layout,
-                        const HeadNorms<Bf16>& norms, const HeadTable& table, Rows tokens,
-                        const float* scales, Bf16* qkv_gradient, const HeadNormSums& sums);
+                        const HeadNorms<Bf16>& norms, const HeadTable& table, Rows tokens, const float* scales,
+                        Bf16* qkv_gradient, const HeadNormSums& sums);
 
 }  // namespace trireme::cpu

@@ -107,8 +107,7 @@ Heads Reference(const at::Tensor& qkv, const RotaryTable& table, const Recipe& r
   const auto rows = [&](const at::Tensor& x) {
     return x.reshape({s.rows, s.length, s.kv_heads, -1, s.head_dim}).transpose(1, 2).contiguous();
   };
-  return {rows(turned(0, s.heads, recipe.query_norm)),
-          rows(turned(s.heads, s.kv_heads, recipe.key_norm)).squeeze(3),
+  return {rows(turned(0, s.heads, recipe.query_norm)), rows(turned(s.heads, s.kv_heads, recipe.key_norm)).squeeze(3),
           rows(heads.narrow(1, s.heads + s.kv_heads, s.kv_heads)).squeeze(3)};
 }
 
@@ -147,8 +146,7 @@ void KernelForward(const Saved& in, const Recipe& recipe, const Heads& out) {
 }
 
 // Each returns the norms' gradient sums, [query | key, head_dim].
-at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
-                        const at::Tensor& result) {
+at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
   const int64_t dim = recipe.shape.head_dim;
   at::Tensor sums;
   ByType(in.qkv, [&](auto type) {
@@ -163,26 +161,24 @@ at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& r
   return sums;
 }
 
-at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
-                          const at::Tensor& result) {
+at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
   const ascendc::HeadShape shape = recipe.KernelShape(in.cosine);
   const ascendc::KernelPlace place = PlaceOf(in.qkv);
   const at::Tensor sums =
       at::empty({ascendc::SplitHeadsBlocks(place, shape), 2 * recipe.shape.head_dim}, in.scales.options());
   ascendc::SplitHeadsBackward(place, ElementOf(in.qkv), shape,
-                              recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, gradients),
-                              result.data_ptr(), Data<float>(sums));
+                              recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, gradients), result.data_ptr(),
+                              Data<float>(sums));
   return recipe.shape.tokens() == 0 ? at::zeros_like(sums[0]) : sums.sum(0);
 }
 
 void CudaForward(const Saved& in, const Recipe& recipe, const Heads& out) {
-  CheckLaunch(CudaKernels().split_heads(recipe.CudaArgs(in.qkv, in.cosine, in.sine, in.scales, out),
-                                        IsBf16(in.qkv), CudaStream()),
+  CheckLaunch(CudaKernels().split_heads(recipe.CudaArgs(in.qkv, in.cosine, in.sine, in.scales, out), IsBf16(in.qkv),
+                                        CudaStream()),
               "qkv_norm_rope");
 }
 
-at::Tensor CudaBackward(const Saved& in, const Heads& gradients, const Recipe& recipe,
-                        const at::Tensor& result) {
+at::Tensor CudaBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
   constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200: each sums the norms' gradients
   const int64_t tokens = recipe.shape.tokens();
   const int64_t blocks = std::max<int64_t>(recipe.normalises() ? std::min(tokens, kBlocks) : tokens, 1);
@@ -218,11 +214,9 @@ std::string WhyNotCpu(const HeadsCase& c) {
 std::string WhyNotCuda(const HeadsCase& c) {
   const int64_t dim = c.recipe.shape.head_dim, pack = 16 / c.qkv.element_size(), lanes = dim / 2 / pack;
   std::string why;
-  if (c.cosine.size(1) * 2 != dim)
-    why = Concat("only ", 2 * c.cosine.size(1), " of ", dim, " elements are turned");
+  if (c.cosine.size(1) * 2 != dim) why = Concat("only ", 2 * c.cosine.size(1), " of ", dim, " elements are turned");
   const bool fits = dim % (2 * pack) == 0 && lanes <= 32 && (lanes & (lanes - 1)) == 0;
-  if (why.empty() && !fits)
-    why = Concat("heads of ", dim, "; wanted ", 2 * pack, " times a power of two up to 32");
+  if (why.empty() && !fits) why = Concat("heads of ", dim, "; wanted ", 2 * pack, " times a power of two up to 32");
   return Either(WhyNoCudaKernel(c.qkv), Either(c.WhyNotNorms(), why));
 }
 
@@ -278,8 +272,8 @@ struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
     const at::Tensor value = ReadableHeads(gradients[2]);
     const at::Tensor result = at::empty({recipe.shape.tokens(), recipe.shape.width()}, query.options());
     const int64_t dim = recipe.shape.head_dim;
-    const at::Tensor sums = kQkvNormRope[recipe.implementation].backward(
-        {saved[0], saved[1], saved[2], saved[3]}, {query, key, value}, recipe, result);
+    const at::Tensor sums = kQkvNormRope[recipe.implementation].backward({saved[0], saved[1], saved[2], saved[3]},
+                                                                         {query, key, value}, recipe, result);
     if (recipe.query_norm != nullptr) AddTo(*recipe.query_norm, sums.narrow(0, 0, dim));
     if (recipe.key_norm != nullptr) AddTo(*recipe.key_norm, sums.narrow(0, dim, dim));
     return {result, at::Tensor(), at::Tensor(), at::Tensor()};
@@ -288,8 +282,8 @@ struct SplitHeadsFunction : torch::autograd::Function<SplitHeadsFunction> {
 
 }  // namespace
 
-Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* query_norm,
-                 const Weight* key_norm, const RotaryTable& table) {
+Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* query_norm, const Weight* key_norm,
+                 const RotaryTable& table) {
   TRIREME_CHECK(qkv.size(0) == shape.tokens() && qkv.size(1) == shape.width());
   TRIREME_CHECK(shape.heads % shape.kv_heads == 0);
   Recipe recipe{shape, query_norm, key_norm};
@@ -305,8 +299,7 @@ namespace {
 std::vector<CaseReport> ReportHeads(const at::Tensor& like) {
   std::vector<CaseReport> report;
   for (const int64_t dim : {128, 576, 2048}) {
-    const Recipe recipe{
-        {.rows = 1, .length = 1, .heads = 1, .kv_heads = 1, .head_dim = dim}, nullptr, nullptr};
+    const Recipe recipe{{.rows = 1, .length = 1, .heads = 1, .kv_heads = 1, .head_dim = dim}, nullptr, nullptr};
     const at::Tensor cosine = at::empty({0, dim / 2}, like.options());
     report.push_back(kQkvNormRope.Report(Concat("[any, heads of ", dim, "]"), {like, recipe, cosine}));
   }
@@ -317,8 +310,7 @@ std::vector<CaseReport> ReportHeads(const at::Tensor& like) {
 std::vector<BenchCase> BenchHeads(const BenchSize& s) {
   constexpr int64_t kDim = 128;
   const int64_t groups = std::max<int64_t>(s.columns / kDim / 6, 1);
-  const HeadShape shape{
-      .rows = 1, .length = s.rows, .heads = 4 * groups, .kv_heads = groups, .head_dim = kDim};
+  const HeadShape shape{.rows = 1, .length = s.rows, .heads = 4 * groups, .kv_heads = groups, .head_dim = kDim};
   const at::Tensor qkv = BenchLeaf({s.rows, shape.width()}, s.type);
   const auto query_norm = BenchWeight({kDim}, s.type), key_norm = BenchWeight({kDim}, s.type);
   std::vector<double> frequencies(kDim / 2);
@@ -334,12 +326,11 @@ std::vector<BenchCase> BenchHeads(const BenchSize& s) {
 }  // namespace
 
 Operator operators::qkv_norm_rope() {
-  return {
-      .name = kQkvNormRope.op(),
-      .summary = "q|k|v to attention's layout, with query and key norms and the rotary embedding",
-      .implementations = kQkvNormRope.names(),
-      .report = ReportHeads,
-      .bench = BenchHeads};
+  return {.name = kQkvNormRope.op(),
+          .summary = "q|k|v to attention's layout, with query and key norms and the rotary embedding",
+          .implementations = kQkvNormRope.names(),
+          .report = ReportHeads,
+          .bench = BenchHeads};
 }
 
 }  // namespace trireme

@@ -34,7 +34,7 @@ struct Heads {
 
 // qkv: [tokens, (heads + 2 kv_heads) · head_dim], a row's tokens in order; the norms: [head_dim] or nullptr,
 // which outlive the backward pass; the table: one row per token.
-Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* query_norm,
-                 const Weight* key_norm, const RotaryTable& table);
+Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* query_norm, const Weight* key_norm,
+                 const RotaryTable& table);
 
 }  // namespace trireme

@@ -78,15 +78,13 @@ class HeadLines {
     EachPart([&](const Part& part, int32_t) { CopyOut(to[part.at], narrow[part.place], part.count); });
     out.FreeTensor(narrow);
   }
-  __aicore__ inline void LoadTable(const GlobalTensor<float>& cosine, const GlobalTensor<float>& sine,
-                                   uint64_t token) {
+  __aicore__ inline void LoadTable(const GlobalTensor<float>& cosine, const GlobalTensor<float>& sine, uint64_t token) {
     if (n_.half == 0) return;
     LoadWide(in, cosine[token * n_.half], cosines.Get<float>(), n_.half);
     LoadWide(in, sine[token * n_.half], sines.Get<float>(), n_.half);
   }
   // sums[0] = Σ a · b over the head; `products` is scratch.
-  __aicore__ inline void Dot(const LocalTensor<float>& sums, const LocalTensor<float>& a,
-                             const LocalTensor<float>& b) {
+  __aicore__ inline void Dot(const LocalTensor<float>& sums, const LocalTensor<float>& a, const LocalTensor<float>& b) {
     LocalTensor<float> product = products.Get<float>();
     Duplicate(sums, 0.0f, 8);
     EachPart([&](const Part& part, int32_t n) {
@@ -101,8 +99,7 @@ class HeadLines {
   // Rotates by the token's angles; by their negatives if `back`. The rest of the head is copied.
   __aicore__ inline void Turn(const LocalTensor<float>& from, const LocalTensor<float>& to, bool back) {
     const int32_t half = static_cast<int32_t>(n_.half), rest = static_cast<int32_t>(n_.dim - 2 * n_.half);
-    LocalTensor<float> cosine = cosines.Get<float>(), sine = sines.Get<float>(),
-                       product = products.Get<float>();
+    LocalTensor<float> cosine = cosines.Get<float>(), sine = sines.Get<float>(), product = products.Get<float>();
     PipeBarrier<PIPE_V>();
     Mul(to, from, cosine, half);
     Mul(product, from[step_], sine, half);
@@ -180,8 +177,7 @@ class SplitHeads : HeadLines<T> {
   }
 
  private:
-  __aicore__ inline void Head(const GlobalTensor<T>& from, const GlobalTensor<T>& to, uint64_t scale_place,
-                              bool key) {
+  __aicore__ inline void Head(const GlobalTensor<T>& from, const GlobalTensor<T>& to, uint64_t scale_place, bool key) {
     LocalTensor<float> x = this->values.template Get<float>(), turned = this->turned.template Get<float>();
     this->LoadHead(from, x);
     if (this->HasNorm(key)) {
@@ -252,8 +248,7 @@ class SplitHeadsBackward : HeadLines<T> {
       this->LoadTable(cosines, sines, token);
       const uint64_t line = token * this->width_, scale = token * (n.heads + n.kv_heads);
       for (uint32_t h = 0; h < n.heads; ++h) {
-        Head(lines[line + h * n.dim], queries[this->QueryPlace(token, h)], results[line + h * n.dim],
-             scale + h, false);
+        Head(lines[line + h * n.dim], queries[this->QueryPlace(token, h)], results[line + h * n.dim], scale + h, false);
       }
       for (uint32_t h = 0; h < n.kv_heads; ++h) {
         const uint64_t at = line + (n.heads + h) * n.dim;
@@ -269,8 +264,7 @@ class SplitHeadsBackward : HeadLines<T> {
  private:
   __aicore__ inline void Head(const GlobalTensor<T>& x_from, const GlobalTensor<T>& gradient_from,
                               const GlobalTensor<T>& to, uint64_t scale_place, bool key) {
-    LocalTensor<float> gradient = this->values.template Get<float>(),
-                       turned = this->turned.template Get<float>();
+    LocalTensor<float> gradient = this->values.template Get<float>(), turned = this->turned.template Get<float>();
     this->LoadHead(gradient_from, gradient);
     this->Turn(gradient, turned, true);
     if (this->HasNorm(key)) ThroughNorm(x_from, turned, scale_place, key);
@@ -327,11 +321,10 @@ class SplitHeadsBackward : HeadLines<T> {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void split_heads(GM_ADDR qkv, GM_ADDR query_norm, GM_ADDR key_norm,
-                                                  GM_ADDR cosine, GM_ADDR sine, GM_ADDR query, GM_ADDR key,
-                                                  GM_ADDR value, GM_ADDR scales, uint32_t type,
-                                                  uint32_t tokens, uint32_t length, uint32_t heads,
-                                                  uint32_t kv_heads, uint32_t dim, uint32_t half_dim,
+extern "C" __global__ __aicore__ void split_heads(GM_ADDR qkv, GM_ADDR query_norm, GM_ADDR key_norm, GM_ADDR cosine,
+                                                  GM_ADDR sine, GM_ADDR query, GM_ADDR key, GM_ADDR value,
+                                                  GM_ADDR scales, uint32_t type, uint32_t tokens, uint32_t length,
+                                                  uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t half_dim,
                                                   uint32_t norms, float eps) {
   trireme_kernels::ByType<trireme_kernels::SplitHeads>(
       type, qkv, query_norm, key_norm, cosine, sine, query, key, value, scales,
@@ -339,12 +332,11 @@ extern "C" __global__ __aicore__ void split_heads(GM_ADDR qkv, GM_ADDR query_nor
 }
 
 extern "C" __global__ __aicore__ void split_heads_backward(GM_ADDR qkv, GM_ADDR query_norm, GM_ADDR key_norm,
-                                                           GM_ADDR cosine, GM_ADDR sine, GM_ADDR query,
-                                                           GM_ADDR key, GM_ADDR value, GM_ADDR scales,
-                                                           GM_ADDR qkv_gradient, GM_ADDR norm_sums,
-                                                           uint32_t type, uint32_t tokens, uint32_t length,
-                                                           uint32_t heads, uint32_t kv_heads, uint32_t dim,
-                                                           uint32_t half_dim, uint32_t norms, float eps) {
+                                                           GM_ADDR cosine, GM_ADDR sine, GM_ADDR query, GM_ADDR key,
+                                                           GM_ADDR value, GM_ADDR scales, GM_ADDR qkv_gradient,
+                                                           GM_ADDR norm_sums, uint32_t type, uint32_t tokens,
+                                                           uint32_t length, uint32_t heads, uint32_t kv_heads,
+                                                           uint32_t dim, uint32_t half_dim, uint32_t norms, float eps) {
   trireme_kernels::ByType<trireme_kernels::SplitHeadsBackward>(
       type, qkv, query_norm, key_norm, cosine, sine, query, key, value, scales, qkv_gradient, norm_sums,
       trireme_kernels::HeadNumbers{tokens, length, heads, kv_heads, dim, half_dim, norms, eps});

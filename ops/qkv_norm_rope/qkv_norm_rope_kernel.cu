@@ -109,9 +109,8 @@ __global__ void __launch_bounds__(kThreads) Forward(HeadsArgs a) {
 
 // The gradient of a normalised head back through its norm; adds to the sums of the norm's weight.
 template <typename T, int N>
-__device__ inline void NormBackward(float (&low)[N], float (&high)[N], const T* x, const T* weight,
-                                    float scale, int lane, const HeadsArgs& a, bool counts,
-                                    float (&sums)[2][N]) {
+__device__ inline void NormBackward(float (&low)[N], float (&high)[N], const T* x, const T* weight, float scale,
+                                    int lane, const HeadsArgs& a, bool counts, float (&sums)[2][N]) {
   const int half = static_cast<int>(a.dim / 2);
   float x_low[N], x_high[N], weight_low[N], weight_high[N], shared = 0;
   Load<T>(x, x_low);
@@ -166,8 +165,7 @@ __global__ void __launch_bounds__(kThreads) Backward(HeadsArgs a) {
   const unsigned step = blockDim.x / lanes, group = threadIdx.x / lanes;
   [[maybe_unused]] float sums[2][2][kNorms ? N : 1] = {};
   for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
-    const unsigned row = static_cast<unsigned>(token) / length,
-                   position = static_cast<unsigned>(token) - row * length;
+    const unsigned row = static_cast<unsigned>(token) / length, position = static_cast<unsigned>(token) - row * length;
     float cosine[N], sine[N];
     Load<float>(a.cosine + token * half + lane * N, cosine);
     Load<float>(a.sine + token * half + lane * N, sine);
@@ -197,8 +195,8 @@ __global__ void __launch_bounds__(kThreads) Backward(HeadsArgs a) {
           for (int i = 0; i < N; ++i) back_low[i] = low[i], back_high[i] = high[i];
           const float scale = counts ? a.scales[token * (a.heads + a.kv_heads) + index] : 0;
           float own[2][N] = {};
-          NormBackward<T, N>(back_low, back_high, static_cast<const T*>(a.qkv) + at, weight, scale, lane, a,
-                             counts, own);
+          NormBackward<T, N>(back_low, back_high, static_cast<const T*>(a.qkv) + at, weight, scale, lane, a, counts,
+                             own);
 #pragma unroll
           for (int i = 0; i < N; ++i) {
             if (head.value) continue;
@@ -219,8 +217,7 @@ __global__ void __launch_bounds__(kThreads) Backward(HeadsArgs a) {
 
 // All heads of a token in as few equal rounds as the threads allow, in whole warps.
 int ThreadsOf(const HeadsArgs& a, int pack) {
-  const int64_t wanted = (a.heads + 2 * a.kv_heads) * (a.dim / 2 / pack),
-                rounds = (wanted + kThreads - 1) / kThreads;
+  const int64_t wanted = (a.heads + 2 * a.kv_heads) * (a.dim / 2 / pack), rounds = (wanted + kThreads - 1) / kThreads;
   return static_cast<int>(((wanted + rounds - 1) / rounds + 31) / 32 * 32);
 }
 
@@ -230,8 +227,7 @@ int SplitHeads(const HeadsArgs& a, bool bf16, void* stream) {
   if (a.tokens == 0) return 0;
   const auto launch = [&](auto type, auto pack) {
     constexpr int N = decltype(pack)::value;
-    const auto kernel =
-        a.scales == nullptr ? Forward<decltype(type), N, false> : Forward<decltype(type), N, true>;
+    const auto kernel = a.scales == nullptr ? Forward<decltype(type), N, false> : Forward<decltype(type), N, true>;
     kernel<<<static_cast<unsigned>(a.tokens), ThreadsOf(a, N), 0, On(stream)>>>(a);
     return Launched();
   };
@@ -243,8 +239,7 @@ int SplitHeadsBackward(const HeadsArgs& a, bool bf16, void* stream) {
     constexpr int N = decltype(pack)::value;
     const int threads = ThreadsOf(a, N);
     const size_t room = a.scales == nullptr ? 0 : threads / 32 * 2 * a.dim * sizeof(float);
-    const auto kernel =
-        a.scales == nullptr ? Backward<decltype(type), N, false> : Backward<decltype(type), N, true>;
+    const auto kernel = a.scales == nullptr ? Backward<decltype(type), N, false> : Backward<decltype(type), N, true>;
     kernel<<<static_cast<unsigned>(a.blocks), threads, room, On(stream)>>>(a);
     return Launched();
   };

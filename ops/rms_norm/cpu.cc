@@ -23,9 +23,8 @@ TRIREME_INLINE void ForwardBody(const RmsNormRows<T>& in, Rows rows) {
     const float scale = 1.0f / std::sqrt(squares / static_cast<float>(in.size) + in.eps);
     in.scale[row] = scale;
     // As in transformers: the normalised value is rounded before the weight is applied.
-    const auto normalised = [&](float value, float weight) __attribute__((always_inline)) {
-      return RoundedResult<T>(value * scale) * weight;
-    };
+    const auto normalised = [&](float value, float weight)
+                                __attribute__((always_inline)) { return RoundedResult<T>(value * scale) * weight; };
     Map(in.size, in.y + offset, normalised, x, in.weight);
   }
 }

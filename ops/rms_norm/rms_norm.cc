@@ -139,8 +139,7 @@ at::Tensor FastBackward(const BackwardInput& in, const Weight& weight) {
 }
 
 at::Tensor NpuBackward(const BackwardInput& in, const Weight& weight) {
-  const auto [x, weight_gradient] =
-      npu::RmsNormBackward(in.y_gradient.contiguous(), in.x, weight.value, in.scale);
+  const auto [x, weight_gradient] = npu::RmsNormBackward(in.y_gradient.contiguous(), in.x, weight.value, in.scale);
   AddWeightGradient(weight, weight_gradient);
   return in.sum_gradient.defined() ? x + in.sum_gradient : x;
 }
@@ -214,9 +213,8 @@ const ImplementationList<NormCase, decltype(&ReferenceForward), decltype(&Refere
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   // With `carries` the result has x itself beside it, so that the gradient of x is added on the way back.
-  static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const std::optional<at::Tensor>& given, const Weight* weight, double eps,
-                               bool carries) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& given,
+                               const Weight* weight, double eps, bool carries) {
     const at::Tensor branch = given.value_or(at::Tensor());
     const auto& chosen = kRmsNorm.Choose({x, weight->value});
     const Normalised out = chosen.forward(x, branch, *weight, eps);
@@ -266,8 +264,7 @@ Operator operators::rms_norm() {
   return {.name = kRmsNorm.op(),
           .summary = "RMSNorm of x, or of x + branch, over the last dim",
           .implementations = kRmsNorm.names(),
-          .report =
-              [](const at::Tensor& like) { return std::vector{kRmsNorm.Report("[any, any]", {like, like})}; },
+          .report = [](const at::Tensor& like) { return std::vector{kRmsNorm.Report("[any, any]", {like, like})}; },
           .bench =
               [](const BenchSize& s) {
                 const at::Tensor x = BenchLeaf({s.rows, s.columns}, s.type);

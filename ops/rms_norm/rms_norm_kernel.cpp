@@ -51,16 +51,14 @@ class RmsNormForward : RmsNormBuffers {
     const uint64_t first = static_cast<uint64_t>(row) * columns_;
     LocalTensor<float> sums = total.Get<float>();
     Duplicate(sums, 0.0f, 8);
-    for (uint32_t at = 0; at < columns_; at += tile_)
-      AddSquares(first + at, Least(tile_, columns_ - at), sums);
+    for (uint32_t at = 0; at < columns_; at += tile_) AddSquares(first + at, Least(tile_, columns_ - at), sums);
     ScaleFromSquares(sums, columns_, eps_);
     LocalTensor<float> kept = statistics.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Muls(kept, sums, 1.0f, 8);
     Store(statistics, kept, scale_[row], 1);
     const float scale = Read(sums, 0);
-    for (uint32_t at = 0; at < columns_; at += tile_)
-      Normalise(first + at, at, Least(tile_, columns_ - at), scale);
+    for (uint32_t at = 0; at < columns_; at += tile_) Normalise(first + at, at, Least(tile_, columns_ - at), scale);
   }
 
   // Leaves the values in `values`.
@@ -114,11 +112,10 @@ template <typename T>
 class RmsNormBackward : RmsNormBuffers {
  public:
   __aicore__ inline void Run(GM_ADDR x, GM_ADDR weight, GM_ADDR scale, GM_ADDR y_gradient, GM_ADDR carried,
-                             GM_ADDR x_gradient, GM_ADDR weight_sums, uint32_t rows, uint32_t columns,
-                             uint32_t tile, uint32_t carries) {
+                             GM_ADDR x_gradient, GM_ADDR weight_sums, uint32_t rows, uint32_t columns, uint32_t tile,
+                             uint32_t carries) {
     const uint64_t size = static_cast<uint64_t>(rows) * columns;
-    x_ = GlobalOf<T>(x, size), y_gradient_ = GlobalOf<T>(y_gradient, size),
-    carried_ = GlobalOf<T>(carried, size);
+    x_ = GlobalOf<T>(x, size), y_gradient_ = GlobalOf<T>(y_gradient, size), carried_ = GlobalOf<T>(carried, size);
     x_gradient_ = GlobalOf<T>(x_gradient, size), weight_ = GlobalOf<T>(weight, columns),
     scale_ = GlobalOf<float>(scale, rows);
     weight_sums_ = GlobalOf<float>(weight_sums, static_cast<uint64_t>(AscendC::GetBlockNum()) * columns);
@@ -166,8 +163,7 @@ class RmsNormBackward : RmsNormBuffers {
 
   // values = the normalised x, gradients = the gradient of y, weights = the weight.
   __aicore__ inline void LoadTile(uint64_t place, uint32_t at, uint32_t count, float scale) {
-    LocalTensor<float> x = values.Get<float>(), gradient = gradients_.Get<float>(),
-                       weight = weights.Get<float>();
+    LocalTensor<float> x = values.Get<float>(), gradient = gradients_.Get<float>(), weight = weights.Get<float>();
     LoadWide(in, x_[place], x, count);
     LoadWide(in, y_gradient_[place], gradient, count);
     if (columns_ > tile_) LoadWide(in, weight_[at], weight, count);
@@ -233,17 +229,15 @@ class RmsNormBackward : RmsNormBuffers {
 
 extern "C" __global__ __aicore__ void rms_norm_forward(GM_ADDR x, GM_ADDR branch, GM_ADDR weight, GM_ADDR sum,
                                                        GM_ADDR y, GM_ADDR scale, uint32_t type, uint32_t rows,
-                                                       uint32_t columns, uint32_t tile, float eps,
-                                                       uint32_t adds) {
-  trireme_kernels::ByType<trireme_kernels::RmsNormForward>(type, x, branch, weight, sum, y, scale, rows,
-                                                           columns, tile, eps, adds);
+                                                       uint32_t columns, uint32_t tile, float eps, uint32_t adds) {
+  trireme_kernels::ByType<trireme_kernels::RmsNormForward>(type, x, branch, weight, sum, y, scale, rows, columns, tile,
+                                                           eps, adds);
 }
 
-extern "C" __global__ __aicore__ void rms_norm_backward(GM_ADDR x, GM_ADDR weight, GM_ADDR scale,
-                                                        GM_ADDR y_gradient, GM_ADDR carried,
-                                                        GM_ADDR x_gradient, GM_ADDR weight_sums,
-                                                        uint32_t type, uint32_t rows, uint32_t columns,
-                                                        uint32_t tile, uint32_t carries) {
-  trireme_kernels::ByType<trireme_kernels::RmsNormBackward>(
-      type, x, weight, scale, y_gradient, carried, x_gradient, weight_sums, rows, columns, tile, carries);
+extern "C" __global__ __aicore__ void rms_norm_backward(GM_ADDR x, GM_ADDR weight, GM_ADDR scale, GM_ADDR y_gradient,
+                                                        GM_ADDR carried, GM_ADDR x_gradient, GM_ADDR weight_sums,
+                                                        uint32_t type, uint32_t rows, uint32_t columns, uint32_t tile,
+                                                        uint32_t carries) {
+  trireme_kernels::ByType<trireme_kernels::RmsNormBackward>(type, x, weight, scale, y_gradient, carried, x_gradient,
+                                                            weight_sums, rows, columns, tile, carries);
 }

@@ -142,8 +142,8 @@ int RmsNorm(const RmsNormArgs& a, bool bf16, void* stream) {
 }
 
 int RmsNormBackward(const RmsNormBackwardArgs& a, bool bf16, void* stream) {
-  const bool wide = IsWide(a.columns, bf16) && Aligned(a.x) && Aligned(a.weight) && Aligned(a.y_gradient) &&
-                    Aligned(a.carried);
+  const bool wide =
+      IsWide(a.columns, bf16) && Aligned(a.x) && Aligned(a.weight) && Aligned(a.y_gradient) && Aligned(a.carried);
   return ByElement(bf16, wide, [&](auto type, auto pack) {
     const RowShape shape = ShapeOf(a.columns, decltype(pack)::value);
     return ByPacks(shape.packs_per_thread, [&](auto packs) {

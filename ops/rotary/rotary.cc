@@ -22,18 +22,14 @@ using torch::autograd::variable_list;
 
 at::Tensor NpuTurn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
   const auto whole = [&](const at::Tensor& half) {
-    return at::cat({half, half}, -1)
-        .to(x.scalar_type())
-        .unsqueeze(0)
-        .unsqueeze(2);  // [1, tokens, 1, head_dim]
+    return at::cat({half, half}, -1).to(x.scalar_type()).unsqueeze(0).unsqueeze(2);  // [1, tokens, 1, head_dim]
   };
   return npu::Rotate(x.unsqueeze(0).contiguous(), whole(cosine), whole(sine)).squeeze(0);
 }
 
 at::Tensor ReferenceTurn(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
   const int64_t half = x.size(-1) / 2;
-  const at::Tensor first = x.narrow(-1, 0, half).to(at::kFloat),
-                   second = x.narrow(-1, half, half).to(at::kFloat);
+  const at::Tensor first = x.narrow(-1, 0, half).to(at::kFloat), second = x.narrow(-1, half, half).to(at::kFloat);
   const at::Tensor c = cosine.unsqueeze(1), s = sine.unsqueeze(1);  // [tokens, 1, head_dim / 2]
   return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
 }
@@ -81,8 +77,8 @@ RotaryTable MakeRotaryTable(const at::Tensor& positions, const std::vector<doubl
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table) {
   const int64_t rotated = 2 * table.cosine.size(-1), rest = x.size(-1) - rotated;
   if (rest == 0) return RotateFunction::apply(x, table.cosine, table.sine);
-  return at::cat({RotateFunction::apply(x.narrow(-1, 0, rotated), table.cosine, table.sine),
-                  x.narrow(-1, rotated, rest)}, -1);
+  return at::cat(
+      {RotateFunction::apply(x.narrow(-1, 0, rotated), table.cosine, table.sine), x.narrow(-1, rotated, rest)}, -1);
 }
 
 namespace {

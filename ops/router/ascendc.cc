@@ -25,22 +25,21 @@ void RouterForward(const KernelPlace& place, Element element, const void* logits
   Launched(ACLRT_LAUNCH_KERNEL(router_forward)(
                TileRows(s.tokens, s.experts, 32, place).blocks, place.stream, Address(logits), Address(bias),
                probabilities, index, weights, static_cast<uint32_t>(element), Size32(s.tokens, "tokens"),
-               Size32(s.experts, "experts"), Size32(s.top, "experts"), Mode(s, bias != nullptr), s.scale,
-               s.eps, Size32(s.groups, "groups"), Size32(s.top_groups, "groups")),
+               Size32(s.experts, "experts"), Size32(s.top, "experts"), Mode(s, bias != nullptr), s.scale, s.eps,
+               Size32(s.groups, "groups"), Size32(s.top_groups, "groups")),
            "router_forward");
 }
 
-void RouterBackward(const KernelPlace& place, Element element, const float* probabilities,
-                    const int32_t* index, const float* weight_gradient, const float* probability_gradient,
-                    const RouterShape& s, void* logit_gradient) {
+void RouterBackward(const KernelPlace& place, Element element, const float* probabilities, const int32_t* index,
+                    const float* weight_gradient, const float* probability_gradient, const RouterShape& s,
+                    void* logit_gradient) {
   if (s.tokens == 0) return;
-  Launched(
-      ACLRT_LAUNCH_KERNEL(router_backward)(
-          TileRows(s.tokens, s.experts, 32, place).blocks, place.stream, Address(probabilities),
-          Address(index), Address(weight_gradient), Address(probability_gradient), logit_gradient,
-          static_cast<uint32_t>(element), Size32(s.tokens, "tokens"), Size32(s.experts, "experts"),
-          Size32(s.top, "experts"), Mode(s, false), s.scale, s.eps, probability_gradient != nullptr ? 1 : 0),
-      "router_backward");
+  Launched(ACLRT_LAUNCH_KERNEL(router_backward)(
+               TileRows(s.tokens, s.experts, 32, place).blocks, place.stream, Address(probabilities), Address(index),
+               Address(weight_gradient), Address(probability_gradient), logit_gradient, static_cast<uint32_t>(element),
+               Size32(s.tokens, "tokens"), Size32(s.experts, "experts"), Size32(s.top, "experts"), Mode(s, false),
+               s.scale, s.eps, probability_gradient != nullptr ? 1 : 0),
+           "router_backward");
 }
 
 }  // namespace trireme::ascendc

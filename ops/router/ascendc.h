@@ -24,8 +24,8 @@ void RouterForward(const KernelPlace& place, Element element, const void* logits
                    const RouterShape& shape, float* probabilities, int32_t* index, float* weights);
 
 // probability_gradient may be null.
-void RouterBackward(const KernelPlace& place, Element element, const float* probabilities,
-                    const int32_t* index, const float* weight_gradient, const float* probability_gradient,
-                    const RouterShape& shape, void* logit_gradient);
+void RouterBackward(const KernelPlace& place, Element element, const float* probabilities, const int32_t* index,
+                    const float* weight_gradient, const float* probability_gradient, const RouterShape& shape,
+                    void* logit_gradient);
 
 }  // namespace trireme::ascendc

@@ -44,8 +44,7 @@ struct RouterLogitsFunction : torch::autograd::Function<RouterLogitsFunction> {
     auto* saved = static_cast<SavedInput*>(holder.get());
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     const variable_list saved_tensors = context->get_saved_variables();
-    const at::Tensor gradient = gradients[0].contiguous(),
-                     x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
+    const at::Tensor gradient = gradients[0].contiguous(), x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     const Weight* weight = saved->weight;
     if (saved->bias != nullptr && saved->bias->trained()) saved->bias->gradient_sum().add_(gradient.sum(0));
     const at::Tensor input_gradient = at::mm(gradient, weight->value.to(at::kFloat)).to(type);
@@ -64,13 +63,11 @@ at::Tensor WithinBestGroups(const at::Tensor& scores, const RouterRule& rule) {
                                : std::get<0>(grouped.topk(std::min<int64_t>(2, grouped.size(2)))).sum(-1);
   const at::Tensor best = std::get<1>(worth.topk(rule.top_groups));
   const at::Tensor closed = at::ones_like(worth, at::kBool).scatter_(1, best, false);
-  return grouped.masked_fill(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity())
-      .view(scores.sizes());
+  return grouped.masked_fill(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view(scores.sizes());
 }
 
 Routing ReferenceChoice(const at::Tensor& logits, const RouterRule& rule, const at::Tensor& bias) {
-  const at::Tensor scores =
-      rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(logits, -1) : at::sigmoid(logits);
+  const at::Tensor scores = rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(logits, -1) : at::sigmoid(logits);
   at::Tensor choice = scores.detach();
   if (bias.defined()) choice = choice + bias;
   if (rule.groups > 1) choice = WithinBestGroups(choice, rule);
@@ -113,14 +110,13 @@ const float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? Da
 constexpr RouterPasses kAscendc{
     [](const at::Tensor& logits, const at::Tensor& bias, const RouterRule& rule, const Chosen& result) {
       ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), DataOrNull(bias),
-                             ShapeOf(logits.size(0), rule), Data<float>(result.scores),
-                             Data<int32_t>(result.index), Data<float>(result.weights));
+                             ShapeOf(logits.size(0), rule), Data<float>(result.scores), Data<int32_t>(result.index),
+                             Data<float>(result.weights));
     },
-    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule,
-       const at::Tensor& result) {
+    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule, const at::Tensor& result) {
       ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(chosen.scores),
-                              Data<int32_t>(chosen.index), Data<float>(chosen.weights),
-                              DataOrNull(scores_gradient), ShapeOf(result.size(0), rule), result.data_ptr());
+                              Data<int32_t>(chosen.index), Data<float>(chosen.weights), DataOrNull(scores_gradient),
+                              ShapeOf(result.size(0), rule), result.data_ptr());
     }};
 
 cuda::RouterArgs ArgsOf(const Chosen& chosen, const RouterRule& rule) {
@@ -147,8 +143,7 @@ constexpr RouterPasses kCuda{
       args.bias = DataOrNull(bias);
       CheckLaunch(CudaKernels().router(args, CudaStream()), "router");
     },
-    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule,
-       const at::Tensor& result) {
+    [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule, const at::Tensor& result) {
       cuda::RouterArgs args = ArgsOf(chosen, rule);
       args.scores_gradient = DataOrNull(scores_gradient);
       args.logits_gradient = Data<float>(result);
@@ -248,8 +243,7 @@ namespace {
 std::vector<CaseReport> ReportRouter(const at::Tensor& like) {
   if (like.scalar_type() != at::kFloat) return {};
   const RouterRule usual{.experts = 128, .top_k = 8}, large{.experts = 8192, .top_k = 8};
-  return {kRouter.Report("[any, 128 experts]", {like, usual}),
-          kRouter.Report("[any, 8192 experts]", {like, large})};
+  return {kRouter.Report("[any, 128 experts]", {like, usual}), kRouter.Report("[any, 8192 experts]", {like, large})};
 }
 
 // 8 of 128 experts, or of as many as there are columns.

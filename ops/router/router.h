@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// weight: [experts, hidden], bias: [experts] or nullptr; both outlive the backward pass. Returns [tokens, experts] fp32.
+// weight: [experts, hidden], bias: [experts] or nullptr; both outlive the backward pass. Returns [tokens, experts]
+// fp32.
 at::Tensor RouterLogits(const LinearInput& x, const Weight& weight, const Weight* bias = nullptr);
 
 struct Routing {

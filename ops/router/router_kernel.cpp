@@ -20,8 +20,8 @@ __aicore__ inline uint32_t Padded(uint32_t count) { return (count + 63) / 64 * 6
 template <typename T>
 class RouterForward {
  public:
-  __aicore__ inline void Run(GM_ADDR logits, GM_ADDR bias, GM_ADDR probabilities, GM_ADDR index,
-                             GM_ADDR weights, RouterNumbers numbers) {
+  __aicore__ inline void Run(GM_ADDR logits, GM_ADDR bias, GM_ADDR probabilities, GM_ADDR index, GM_ADDR weights,
+                             RouterNumbers numbers) {
     n_ = numbers;
     const uint64_t size = static_cast<uint64_t>(n_.tokens) * n_.experts,
                    chosen = static_cast<uint64_t>(n_.tokens) * n_.top;
@@ -36,8 +36,7 @@ class RouterForward {
     for (TBuf<>* buffer : {&scores_, &biases_, &scratch_}) pipe.InitBuffer(*buffer, bytes);
     const Share share = MyShare(n_.tokens);
     if (share.begin == share.end) return;
-    if ((n_.mode & kBias) != 0)
-      LoadWide(in, GlobalOf<float>(bias, n_.experts), biases_.Get<float>(), n_.experts);
+    if ((n_.mode & kBias) != 0) LoadWide(in, GlobalOf<float>(bias, n_.experts), biases_.Get<float>(), n_.experts);
     for (uint32_t token = share.begin; token < share.end; ++token) Token(token);
   }
 
@@ -95,8 +94,7 @@ class RouterForward {
     const uint32_t size = n_.experts / n_.groups;
     LocalTensor<float> worth = worths_.Get<float>();
     Wait<HardEvent::V_S>();
-    for (uint32_t group = 0; group < n_.groups; ++group)
-      worth.SetValue(group, Worth(score, group * size, size));
+    for (uint32_t group = 0; group < n_.groups; ++group) worth.SetValue(group, Worth(score, group * size, size));
     for (uint32_t i = 0; i < n_.top_groups; ++i) worth.SetValue(BestGroup(worth), kNever);
     for (uint32_t group = 0; group < n_.groups; ++group) {
       if (worth.GetValue(group) == kNever) continue;  // one of the best groups
@@ -173,8 +171,7 @@ class RouterBackward {
     n_ = numbers;
     const uint64_t size = static_cast<uint64_t>(n_.tokens) * n_.experts,
                    chosen = static_cast<uint64_t>(n_.tokens) * n_.top;
-    probabilities_ = GlobalOf<float>(probabilities, size),
-    given_ = GlobalOf<float>(probability_gradient, size);
+    probabilities_ = GlobalOf<float>(probabilities, size), given_ = GlobalOf<float>(probability_gradient, size);
     index_ = GlobalOf<int32_t>(index, chosen), weight_gradient_ = GlobalOf<float>(weight_gradient, chosen);
     result_ = GlobalOf<T>(logit_gradient, size);
     const uint32_t bytes = Padded(n_.experts) * sizeof(float);
@@ -182,16 +179,14 @@ class RouterBackward {
     pipe.InitBuffer(out, 1, bytes);
     for (TBuf<>* buffer : {&gradients_, &values_, &scratch_}) pipe.InitBuffer(*buffer, bytes);
     const Share share = MyShare(n_.tokens);
-    for (uint32_t token = share.begin; token < share.end; ++token)
-      Token(token, has_probability_gradient != 0);
+    for (uint32_t token = share.begin; token < share.end; ++token) Token(token, has_probability_gradient != 0);
   }
 
  private:
   __aicore__ inline void Token(uint32_t token, bool given) {
     const int32_t n = static_cast<int32_t>(n_.experts);
     const uint64_t place = static_cast<uint64_t>(token) * n_.experts;
-    LocalTensor<float> gradient = gradients_.Get<float>(), p = values_.Get<float>(),
-                       scratch = scratch_.Get<float>();
+    LocalTensor<float> gradient = gradients_.Get<float>(), p = values_.Get<float>(), scratch = scratch_.Get<float>();
     LoadWide(in, probabilities_[place], p, n_.experts);
     if (given) {
       LoadWide(in, given_[place], gradient, n_.experts);
@@ -219,8 +214,7 @@ class RouterBackward {
   }
 
   // Normalised weights are w = scale · p / Σp: their gradient reaches p as scale · (g - Σ g p / Σp) / Σp.
-  __aicore__ inline void AddChosen(uint32_t token, const LocalTensor<float>& p,
-                                   const LocalTensor<float>& gradient) {
+  __aicore__ inline void AddChosen(uint32_t token, const LocalTensor<float>& p, const LocalTensor<float>& gradient) {
     const uint64_t place = static_cast<uint64_t>(token) * n_.top;
     Wait<HardEvent::V_S>();
     float sum = n_.eps, product = 0;
@@ -252,21 +246,19 @@ class RouterBackward {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void router_forward(GM_ADDR logits, GM_ADDR bias, GM_ADDR probabilities,
-                                                     GM_ADDR index, GM_ADDR weights, uint32_t type,
-                                                     uint32_t tokens, uint32_t experts, uint32_t top,
-                                                     uint32_t mode, float scale, float eps, uint32_t groups,
-                                                     uint32_t top_groups) {
+extern "C" __global__ __aicore__ void router_forward(GM_ADDR logits, GM_ADDR bias, GM_ADDR probabilities, GM_ADDR index,
+                                                     GM_ADDR weights, uint32_t type, uint32_t tokens, uint32_t experts,
+                                                     uint32_t top, uint32_t mode, float scale, float eps,
+                                                     uint32_t groups, uint32_t top_groups) {
   trireme_kernels::ByType<trireme_kernels::RouterForward>(
       type, logits, bias, probabilities, index, weights,
       trireme_kernels::RouterNumbers{tokens, experts, top, mode, scale, eps, groups, top_groups});
 }
 
-extern "C" __global__ __aicore__ void router_backward(GM_ADDR probabilities, GM_ADDR index,
-                                                      GM_ADDR weight_gradient, GM_ADDR probability_gradient,
-                                                      GM_ADDR logit_gradient, uint32_t type, uint32_t tokens,
-                                                      uint32_t experts, uint32_t top, uint32_t mode,
-                                                      float scale, float eps,
+extern "C" __global__ __aicore__ void router_backward(GM_ADDR probabilities, GM_ADDR index, GM_ADDR weight_gradient,
+                                                      GM_ADDR probability_gradient, GM_ADDR logit_gradient,
+                                                      uint32_t type, uint32_t tokens, uint32_t experts, uint32_t top,
+                                                      uint32_t mode, float scale, float eps,
                                                       uint32_t has_probability_gradient) {
   trireme_kernels::ByType<trireme_kernels::RouterBackward>(
       type, probabilities, index, weight_gradient, probability_gradient, logit_gradient,

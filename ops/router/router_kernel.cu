@@ -14,9 +14,7 @@ __device__ inline float WarpMax(float x) {
   return x;
 }
 
-__device__ inline int64_t TokenOfWarp() {
-  return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-}
+__device__ inline int64_t TokenOfWarp() { return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32; }
 
 // Softmax or sigmoid of the experts lane, lane + 32, …; zero beyond the last.
 template <int kEach>

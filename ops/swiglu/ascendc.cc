@@ -18,8 +18,8 @@ Tiling TilingOf(uint64_t rows, uint64_t ffn, uint32_t bytes, const KernelPlace& 
 
 }  // namespace
 
-void SwigluForward(const KernelPlace& place, Element element, const void* gate_up, uint64_t rows,
-                   uint64_t ffn, void* out) {
+void SwigluForward(const KernelPlace& place, Element element, const void* gate_up, uint64_t rows, uint64_t ffn,
+                   void* out) {
   if (rows == 0 || ffn == 0) return;
   const Tiling tiling = TilingOf(rows, ffn, 4 * BytesOf(element) + 12, place);
   Launched(ACLRT_LAUNCH_KERNEL(swiglu_forward)(tiling.blocks, place.stream, Address(gate_up), out,
@@ -28,13 +28,13 @@ void SwigluForward(const KernelPlace& place, Element element, const void* gate_u
            "swiglu_forward");
 }
 
-void SwigluBackward(const KernelPlace& place, Element element, const void* gate_up, const void* gradient,
-                    uint64_t rows, uint64_t ffn, void* result) {
+void SwigluBackward(const KernelPlace& place, Element element, const void* gate_up, const void* gradient, uint64_t rows,
+                    uint64_t ffn, void* result) {
   if (rows == 0 || ffn == 0) return;
   const Tiling tiling = TilingOf(rows, ffn, 4 * BytesOf(element) + 20, place);
-  Launched(ACLRT_LAUNCH_KERNEL(swiglu_backward)(tiling.blocks, place.stream, Address(gate_up),
-                                                Address(gradient), result, static_cast<uint32_t>(element),
-                                                Size32(rows, "rows"), Size32(ffn, "columns"), tiling.tile),
+  Launched(ACLRT_LAUNCH_KERNEL(swiglu_backward)(tiling.blocks, place.stream, Address(gate_up), Address(gradient),
+                                                result, static_cast<uint32_t>(element), Size32(rows, "rows"),
+                                                Size32(ffn, "columns"), tiling.tile),
            "swiglu_backward");
 }
 

@@ -6,10 +6,10 @@
 namespace trireme::ascendc {
 
 // gate_up: [rows, 2 · ffn], out: [rows, ffn]
-void SwigluForward(const KernelPlace& place, Element element, const void* gate_up, uint64_t rows,
-                   uint64_t ffn, void* out);
+void SwigluForward(const KernelPlace& place, Element element, const void* gate_up, uint64_t rows, uint64_t ffn,
+                   void* out);
 // gradient: [rows, ffn], result: [rows, 2 · ffn]
-void SwigluBackward(const KernelPlace& place, Element element, const void* gate_up, const void* gradient,
-                    uint64_t rows, uint64_t ffn, void* result);
+void SwigluBackward(const KernelPlace& place, Element element, const void* gate_up, const void* gradient, uint64_t rows,
+                    uint64_t ffn, void* result);
 
 }  // namespace trireme::ascendc

@@ -33,21 +33,19 @@ TRIREME_INLINE void BackwardBody(const T* gate_up, const T* gradient, int64_t ff
 }
 
 template <typename T>
-TRIREME_INLINE void WeightedForwardBody(const T* gate_up, const float* weights, int64_t ffn, Rows rows,
-                                        T* out) {
+TRIREME_INLINE void WeightedForwardBody(const T* gate_up, const float* weights, int64_t ffn, Rows rows, T* out) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn;
     const float weight = weights[row];
     T* y = out + row * ffn;
-    const auto product = [&](float g, float u)
-                             __attribute__((always_inline)) { return g * Sigmoid(g) * u * weight; };
+    const auto product = [&](float g, float u) __attribute__((always_inline)) { return g * Sigmoid(g) * u * weight; };
     Map(ffn, y, product, gate, up);
   }
 }
 
 template <typename T>
-TRIREME_INLINE void WeightedBackwardBody(const T* gate_up, const float* weights, const T* gradient,
-                                         int64_t ffn, Rows rows, T* out, float* weight_gradient) {
+TRIREME_INLINE void WeightedBackwardBody(const T* gate_up, const float* weights, const T* gradient, int64_t ffn,
+                                         Rows rows, T* out, float* weight_gradient) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T *gate = gate_up + row * 2 * ffn, *up = gate + ffn, *dy = gradient + row * ffn;
     T *gate_gradient = out + row * 2 * ffn, *up_gradient = gate_gradient + ffn;
@@ -74,8 +72,8 @@ TRIREME_CLONES void WeightedSwiGluBackward(const float* gate_up, const float* we
                                            int64_t ffn, Rows rows, float* out, float* weight_gradient) {
   WeightedBackwardBody(gate_up, weights, gradient, ffn, rows, out, weight_gradient);
 }
-TRIREME_CLONES void WeightedSwiGluBackward(const Bf16* gate_up, const float* weights, const Bf16* gradient,
-                                           int64_t ffn, Rows rows, Bf16* out, float* weight_gradient) {
+TRIREME_CLONES void WeightedSwiGluBackward(const Bf16* gate_up, const float* weights, const Bf16* gradient, int64_t ffn,
+                                           Rows rows, Bf16* out, float* weight_gradient) {
   WeightedBackwardBody(gate_up, weights, gradient, ffn, rows, out, weight_gradient);
 }
 TRIREME_CLONES void SwiGluForward(const float* gate_up, int64_t ffn, Rows rows, float* out) {
@@ -84,12 +82,10 @@ TRIREME_CLONES void SwiGluForward(const float* gate_up, int64_t ffn, Rows rows, 
 TRIREME_CLONES void SwiGluForward(const Bf16* gate_up, int64_t ffn, Rows rows, Bf16* out) {
   ForwardBody(gate_up, ffn, rows, out);
 }
-TRIREME_CLONES void SwiGluBackward(const float* gate_up, const float* gradient, int64_t ffn, Rows rows,
-                                   float* out) {
+TRIREME_CLONES void SwiGluBackward(const float* gate_up, const float* gradient, int64_t ffn, Rows rows, float* out) {
   BackwardBody(gate_up, gradient, ffn, rows, out);
 }
-TRIREME_CLONES void SwiGluBackward(const Bf16* gate_up, const Bf16* gradient, int64_t ffn, Rows rows,
-                                   Bf16* out) {
+TRIREME_CLONES void SwiGluBackward(const Bf16* gate_up, const Bf16* gradient, int64_t ffn, Rows rows, Bf16* out) {
   BackwardBody(gate_up, gradient, ffn, rows, out);
 }
 

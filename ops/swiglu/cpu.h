@@ -18,9 +18,9 @@ void SwiGluBackward(const Bf16* gate_up, const Bf16* gradient, int64_t ffn, Rows
 // The same with each row scaled by its weight; backward also returns the gradients of the weights.
 void WeightedSwiGluForward(const float* gate_up, const float* weights, int64_t ffn, Rows rows, float* out);
 void WeightedSwiGluForward(const Bf16* gate_up, const float* weights, int64_t ffn, Rows rows, Bf16* out);
-void WeightedSwiGluBackward(const float* gate_up, const float* weights, const float* gradient, int64_t ffn,
-                            Rows rows, float* out, float* weight_gradient);
-void WeightedSwiGluBackward(const Bf16* gate_up, const float* weights, const Bf16* gradient, int64_t ffn,
-                            Rows rows, Bf16* out, float* weight_gradient);
+void WeightedSwiGluBackward(const float* gate_up, const float* weights, const float* gradient, int64_t ffn, Rows rows,
+                            float* out, float* weight_gradient);
+void WeightedSwiGluBackward(const Bf16* gate_up, const float* weights, const Bf16* gradient, int64_t ffn, Rows rows,
+                            Bf16* out, float* weight_gradient);
 
 }  // namespace trireme::cpu

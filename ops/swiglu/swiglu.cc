@@ -60,17 +60,16 @@ at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
 at::Tensor CudaForward(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
-  CheckLaunch(
-      CudaKernels().swiglu(gate_up.data_ptr(), out.data_ptr(), rows, ffn, IsBf16(gate_up), CudaStream()),
-      "swiglu");
+  CheckLaunch(CudaKernels().swiglu(gate_up.data_ptr(), out.data_ptr(), rows, ffn, IsBf16(gate_up), CudaStream()),
+              "swiglu");
   return out;
 }
 
 at::Tensor CudaBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty_like(gate_up);
-  CheckLaunch(CudaKernels().swiglu_backward(gate_up.data_ptr(), gradient.data_ptr(), out.data_ptr(), rows,
-                                            ffn, IsBf16(gate_up), CudaStream()),
+  CheckLaunch(CudaKernels().swiglu_backward(gate_up.data_ptr(), gradient.data_ptr(), out.data_ptr(), rows, ffn,
+                                            IsBf16(gate_up), CudaStream()),
               "swiglu");
   return out;
 }
@@ -78,8 +77,8 @@ at::Tensor CudaBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
 at::Tensor KernelForward(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
-  ascendc::SwigluForward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(),
-                         static_cast<uint64_t>(rows), static_cast<uint64_t>(ffn), out.data_ptr());
+  ascendc::SwigluForward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(), static_cast<uint64_t>(rows),
+                         static_cast<uint64_t>(ffn), out.data_ptr());
   return out;
 }
 

@@ -21,8 +21,8 @@ struct SwigluBuffers {
 };
 
 // denominator = 1 + e^-gate: infinite for very negative gates, which then yield 0.
-__aicore__ inline void SigmoidDenominator(const LocalTensor<float>& denominator,
-                                          const LocalTensor<float>& gate, int32_t n) {
+__aicore__ inline void SigmoidDenominator(const LocalTensor<float>& denominator, const LocalTensor<float>& gate,
+                                          int32_t n) {
   PipeBarrier<PIPE_V>();
   Muls(denominator, gate, -1.0f, n);
   PipeBarrier<PIPE_V>();
@@ -34,8 +34,7 @@ __aicore__ inline void SigmoidDenominator(const LocalTensor<float>& denominator,
 template <typename T>
 class SwigluForward : SwigluBuffers {
  public:
-  __aicore__ inline void Run(GM_ADDR gate_up, GM_ADDR out_values, uint32_t rows, uint32_t ffn,
-                             uint32_t tile) {
+  __aicore__ inline void Run(GM_ADDR gate_up, GM_ADDR out_values, uint32_t rows, uint32_t ffn, uint32_t tile) {
     gate_up_ = GlobalOf<T>(gate_up, 2 * static_cast<uint64_t>(rows) * ffn);
     out_ = GlobalOf<T>(out_values, static_cast<uint64_t>(rows) * ffn);
     Init(tile, sizeof(T));
@@ -50,8 +49,7 @@ class SwigluForward : SwigluBuffers {
  private:
   __aicore__ inline void Tile(uint64_t row, uint32_t at, uint32_t count, uint32_t ffn) {
     const int32_t n = static_cast<int32_t>(count);
-    LocalTensor<float> gate = gates.Get<float>(), up = ups.Get<float>(),
-                       denominator = denominators.Get<float>();
+    LocalTensor<float> gate = gates.Get<float>(), up = ups.Get<float>(), denominator = denominators.Get<float>();
     LoadWide(in, gate_up_[row * 2 * ffn + at], gate, count);
     LoadWide(in, gate_up_[row * 2 * ffn + ffn + at], up, count);
     SigmoidDenominator(denominator, gate, n);
@@ -91,8 +89,7 @@ class SwigluBackward : SwigluBuffers {
  private:
   __aicore__ inline void Tile(uint64_t row, uint32_t at, uint32_t count, uint32_t ffn) {
     const int32_t n = static_cast<int32_t>(count);
-    LocalTensor<float> gate = gates.Get<float>(), up = ups.Get<float>(),
-                       denominator = denominators.Get<float>();
+    LocalTensor<float> gate = gates.Get<float>(), up = ups.Get<float>(), denominator = denominators.Get<float>();
     LocalTensor<float> gradient = gradients_.Get<float>(), sigmoid = sigmoids_.Get<float>();
     LoadWide(in, gate_up_[row * 2 * ffn + at], gate, count);
     LoadWide(in, gate_up_[row * 2 * ffn + ffn + at], up, count);
@@ -131,13 +128,12 @@ class SwigluBackward : SwigluBuffers {
 }  // namespace
 }  // namespace trireme_kernels
 
-extern "C" __global__ __aicore__ void swiglu_forward(GM_ADDR gate_up, GM_ADDR out, uint32_t type,
-                                                     uint32_t rows, uint32_t ffn, uint32_t tile) {
+extern "C" __global__ __aicore__ void swiglu_forward(GM_ADDR gate_up, GM_ADDR out, uint32_t type, uint32_t rows,
+                                                     uint32_t ffn, uint32_t tile) {
   trireme_kernels::ByType<trireme_kernels::SwigluForward>(type, gate_up, out, rows, ffn, tile);
 }
 
-extern "C" __global__ __aicore__ void swiglu_backward(GM_ADDR gate_up, GM_ADDR gradient, GM_ADDR result,
-                                                      uint32_t type, uint32_t rows, uint32_t ffn,
-                                                      uint32_t tile) {
+extern "C" __global__ __aicore__ void swiglu_backward(GM_ADDR gate_up, GM_ADDR gradient, GM_ADDR result, uint32_t type,
+                                                      uint32_t rows, uint32_t ffn, uint32_t tile) {
   trireme_kernels::ByType<trireme_kernels::SwigluBackward>(type, gate_up, gradient, result, rows, ffn, tile);
 }

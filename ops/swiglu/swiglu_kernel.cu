@@ -22,8 +22,7 @@ __global__ void __launch_bounds__(kThreads) Forward(const T* gate_up, T* y, int6
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
-    Backward(const T* gate_up, const T* gradient, T* result, int64_t ffn) {
+__global__ void __launch_bounds__(kThreads) Backward(const T* gate_up, const T* gradient, T* result, int64_t ffn) {
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N, row = blockIdx.y;
   if (column >= ffn) return;
   float gate[N], up[N], y[N];
@@ -67,8 +66,8 @@ int SwiGlu(const void* gate_up, void* y, int64_t rows, int64_t ffn, bool bf16, v
   });
 }
 
-int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn,
-                   bool bf16, void* stream) {
+int SwiGluBackward(const void* gate_up, const void* gradient, void* result, int64_t rows, int64_t ffn, bool bf16,
+                   void* stream) {
   if (ffn == 0) return 0;
   return ByElement(bf16, IsWide(ffn, bf16, gate_up, gradient), [&](auto type, auto pack) {
     using T = decltype(type);

@@ -25,14 +25,12 @@ at::Tensor ReferenceForward(const at::Tensor& gate_up, const at::Tensor& weights
   return (at::silu(halves[0]) * halves[1] * weights.unsqueeze(1)).to(gate_up.scalar_type());
 }
 
-Gradients ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& weights,
-                            const at::Tensor& gradient) {
+Gradients ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
   const auto halves = gate_up.to(at::kFloat).chunk(2, -1);
   const at::Tensor silu = at::silu(halves[0]), wide = gradient.to(at::kFloat);
   const at::Tensor weighted = wide * weights.unsqueeze(1);
   const at::Tensor gate_gradient = at::silu_backward(weighted * halves[1], halves[0]);
-  return {at::cat({gate_gradient, weighted * silu}, -1).to(gate_up.scalar_type()),
-          (wide * silu * halves[1]).sum(-1)};
+  return {at::cat({gate_gradient, weighted * silu}, -1).to(gate_up.scalar_type()), (wide * silu * halves[1]).sum(-1)};
 }
 
 at::Tensor FastForward(const at::Tensor& gate_up, const at::Tensor& weights) {
@@ -53,8 +51,8 @@ Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
   ByType(gate_up, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, rows, GrainOfRows(ffn), [&](int64_t begin, int64_t end) {
-      cpu::WeightedSwiGluBackward(Data<T>(gate_up), Data<float>(weights), Data<T>(gradient), ffn,
-                                  {begin, end}, Data<T>(out.gate_up), Data<float>(out.weights));
+      cpu::WeightedSwiGluBackward(Data<T>(gate_up), Data<float>(weights), Data<T>(gradient), ffn, {begin, end},
+                                  Data<T>(out.gate_up), Data<float>(out.weights));
     });
   });
   return out;
@@ -63,8 +61,8 @@ Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
 at::Tensor CudaForward(const at::Tensor& gate_up, const at::Tensor& weights) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
-  CheckLaunch(CudaKernels().weighted_swiglu(gate_up.data_ptr(), Data<float>(weights), out.data_ptr(), rows,
-                                            ffn, IsBf16(gate_up), CudaStream()),
+  CheckLaunch(CudaKernels().weighted_swiglu(gate_up.data_ptr(), Data<float>(weights), out.data_ptr(), rows, ffn,
+                                            IsBf16(gate_up), CudaStream()),
               "weighted_swiglu");
   return out;
 }
@@ -72,18 +70,18 @@ at::Tensor CudaForward(const at::Tensor& gate_up, const at::Tensor& weights) {
 Gradients CudaBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const Gradients out{at::empty_like(gate_up), at::empty_like(weights)};
-  CheckLaunch(CudaKernels().weighted_swiglu_backward(
-                  gate_up.data_ptr(), Data<float>(weights), gradient.data_ptr(), out.gate_up.data_ptr(),
-                  Data<float>(out.weights), rows, ffn, IsBf16(gate_up), CudaStream()),
+  CheckLaunch(CudaKernels().weighted_swiglu_backward(gate_up.data_ptr(), Data<float>(weights), gradient.data_ptr(),
+                                                     out.gate_up.data_ptr(), Data<float>(out.weights), rows, ffn,
+                                                     IsBf16(gate_up), CudaStream()),
               "weighted_swiglu");
   return out;
 }
 
-const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)>
-    kWeightedSwiGlu{"weighted_swiglu",
-                    {{"cpu", WhyNoLoops, FastForward, FastBackward},
-                     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
-                     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kWeightedSwiGlu{
+    "weighted_swiglu",
+    {{"cpu", WhyNoLoops, FastForward, FastBackward},
+     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
+     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
 
 struct WeightedSwiGluFunction : torch::autograd::Function<WeightedSwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up, const at::Tensor& weights) {
@@ -115,8 +113,7 @@ Operator operators::weighted_swiglu() {
   return {.name = kWeightedSwiGlu.op(),
           .summary = "silu(gate) · up of an expert's rows, each scaled by its weight",
           .implementations = kWeightedSwiGlu.names(),
-          .report =
-              [](const at::Tensor& like) { return std::vector{kWeightedSwiGlu.Report("[any, any]", like)}; },
+          .report = [](const at::Tensor& like) { return std::vector{kWeightedSwiGlu.Report("[any, any]", like)}; },
           .bench =
               [](const BenchSize& s) {
                 const at::Tensor x = BenchLeaf({s.rows, 2 * s.columns}, s.type);

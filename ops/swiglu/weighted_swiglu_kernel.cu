@@ -28,9 +28,8 @@ __global__ void __launch_bounds__(kWarps * 32)
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kWarps * 32)
-    Backward(const T* gate_up, const float* weights, const T* gradient, T* result, float* weights_gradient,
-             int64_t rows, int64_t ffn) {
+__global__ void __launch_bounds__(kWarps * 32) Backward(const T* gate_up, const float* weights, const T* gradient,
+                                                        T* result, float* weights_gradient, int64_t rows, int64_t ffn) {
   const int64_t row = RowOfWarp();
   if (row >= rows) return;
   const float weight = weights[row];

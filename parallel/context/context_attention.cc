@@ -16,14 +16,15 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Saved : torch::CustomClassHolder {
-  Saved(const AttentionRule& rule, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel, bool recompute)
+  Saved(const AttentionRule& rule, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel,
+        bool recompute)
       : rule(rule), plan(std::move(plan)), parallel(parallel), recompute(recompute) {}
   const AttentionRule rule;
   const std::shared_ptr<const ContextPlan> plan;
   const ContextParallel& parallel;
-  const bool recompute;     // the result is not saved: whoever asks first computes it, whoever asks second takes it
-  Heads heads;              // all tokens of the ring position, this rank's heads
-  AttentionResult result;   // the output in lines, see below, and the log-sum-exp of that attention
+  const bool recompute;    // the result is not saved: whoever asks first computes it, whoever asks second takes it
+  Heads heads;             // all tokens of the ring position, this rank's heads
+  AttentionResult result;  // the output in lines, see below, and the log-sum-exp of that attention
   std::unique_ptr<HeadCopies> copies;
 
   AttentionResult Attend() const;
@@ -86,9 +87,7 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
     const HeadCopies& copies = *saved->copies;
     const int64_t rows = saved->heads.query.size(0);
     const at::ScalarType type = saved->heads.query.scalar_type();
-    const auto by_head = [&](const at::Tensor& lines) {
-      return copies.SplitQuery(FromLines(lines, copies, rows));
-    };
+    const auto by_head = [&](const at::Tensor& lines) { return copies.SplitQuery(FromLines(lines, copies, rows)); };
     AttentionResult result = saved->Take();
     if (!saved->recompute) result.output = context->get_saved_variables()[0];
     const std::vector<at::Tensor> spread =
@@ -97,8 +96,7 @@ struct ContextAttentionFunction : torch::autograd::Function<ContextAttentionFunc
     if (const Weight* sinks = saved->rule.sinks; sinks != nullptr && sinks->trained()) {
       saved->SinksHere(sinks->gradient_sum()).add_(SinksGradient(queries, saved->SinksHere(sinks->value)));
     }
-    const Heads sums =
-        RingAttentionBackward(saved->heads, saved->rule, *saved->plan, queries, saved->parallel);
+    const Heads sums = RingAttentionBackward(saved->heads, saved->rule, *saved->plan, queries, saved->parallel);
     const std::vector<at::Tensor> back =
         TokensForHeads({sums.query.to(type), sums.key.to(type), sums.value.to(type)}, saved->parallel);
     context->saved_data.clear();

@@ -59,8 +59,7 @@ void AddPrefixTiles(const TokenRange& prefix, int64_t query, int64_t queries, in
 
 }  // namespace
 
-std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
-                                        const std::vector<TokenRange>& keys,
+std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries, const std::vector<TokenRange>& keys,
                                         const std::vector<Document>& documents) {
   std::vector<AttentionTile> tiles;
   int64_t query_offset = 0;
@@ -74,8 +73,7 @@ std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
       int64_t key_offset = 0;
       for (const TokenRange& other : keys) {
         const int64_t key = std::max(other.begin, document.begin);
-        const int64_t key_end =
-            std::min({other.end, document.end, end});  // no query attends to later keys
+        const int64_t key_end = std::min({other.end, document.end, end});  // no query attends to later keys
         if (begin < end && key < key_end) {
           TRIREME_CHECK(key <= begin) << "keys from " << key << " start inside queries from " << begin;
           tiles.push_back({.query = query_offset + begin - piece.begin,
@@ -96,8 +94,7 @@ ContextPlan::ContextPlan(int64_t rows, int64_t length, const std::vector<Documen
                          const ContextSplit& split)
     : split_(split), rows_(rows), length_(length), local_length_(length / split.size()), documents_(rows) {
   TRIREME_CHECK(length % (split.ring > 1 ? 2 * split.size() : split.size()) == 0)
-      << length << " tokens per row cannot be split over " << split.ring << " x " << split.ulysses
-      << " context ranks";
+      << length << " tokens per row cannot be split over " << split.ring << " x " << split.ulysses << " context ranks";
   for (const Document& document : documents) {
     const int64_t row = document.begin / length, begin = row * length;
     TRIREME_CHECK(document.end <= begin + length) << "a document spans two rows";
@@ -158,8 +155,7 @@ std::vector<int64_t> ContextPlan::TokensOf(int rank) const {
   for (int64_t row = 0; row < rows_; ++row) {
     std::vector<int64_t> of_position;
     for (const TokenRange& piece : pieces_[split.ring_rank()][row]) {
-      for (int64_t token = piece.begin; token < piece.end; ++token)
-        of_position.push_back(row * length_ + token);
+      for (int64_t token = piece.begin; token < piece.end; ++token) of_position.push_back(row * length_ + token);
     }
     const auto first = of_position.begin() + split.ulysses_rank() * local_length_;
     tokens.insert(tokens.end(), first, first + local_length_);

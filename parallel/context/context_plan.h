@@ -46,8 +46,7 @@ class ContextPlan {
   ContextPlan() = default;
   // Rows of `length` tokens; a multiple of 2 · ring · ulysses if ring > 1. Documents are in order and never
   // span two rows; tokens outside any document are padding.
-  ContextPlan(int64_t rows, int64_t length, const std::vector<Document>& documents,
-              const ContextSplit& split);
+  ContextPlan(int64_t rows, int64_t length, const std::vector<Document>& documents, const ContextSplit& split);
 
   int64_t local_length() const { return local_length_; }  // tokens per row on this rank
   // [rows · local_length] indices into all tokens of the micro batch, in this rank's order.
@@ -76,8 +75,7 @@ class ContextPlan {
 };
 
 // Tokens at `queries` against tokens at `keys`, each a list of consecutive pieces.
-std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries,
-                                        const std::vector<TokenRange>& keys,
+std::vector<AttentionTile> TilesBetween(const std::vector<TokenRange>& queries, const std::vector<TokenRange>& keys,
                                         const std::vector<Document>& documents);
 
 }  // namespace trireme

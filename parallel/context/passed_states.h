@@ -1,6 +1,7 @@
-// The gated delta rule over documents that are split across context ranks, each rank its own tokens: states pass from rank
-// to rank, not tokens. Each rank finds out what its segments do to any state, S' = M S + B; all ranks learn of all, and
-// each computes the states before its own segments. The backward pass is the same from the other end. With autograd.
+// The gated delta rule over documents that are split across context ranks, each rank its own tokens: states pass from
+// rank to rank, not tokens. Each rank finds out what its segments do to any state, S' = M S + B; all ranks learn of
+// all, and each computes the states before its own segments. The backward pass is the same from the other end. With
+// autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>

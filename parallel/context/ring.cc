@@ -90,8 +90,8 @@ PartialAttention RingAttention(const Heads& heads, const AttentionRule& rule, co
   }
   PartialAttention partial = EmptyPartial(heads.query, heads.value.size(3));
   ring.ForEachPosition([&](int step, const KeysValues& here) {
-    AttendTiles({heads.query, here.key, here.value}, rule.scale,
-                TilesUnder(rule, plan.Tiles(ring.OwnerAt(step))), partial);
+    AttendTiles({heads.query, here.key, here.value}, rule.scale, TilesUnder(rule, plan.Tiles(ring.OwnerAt(step))),
+                partial);
   });
   return partial;
 }

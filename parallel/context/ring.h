@@ -10,9 +10,9 @@
 namespace trireme {
 
 struct AttentionRule {
-  double scale = 1;    // of the scores
-  int64_t window = 0;  // keys that a query attends to at most, its own among them; 0: any number
-  double soft_cap = 0;  // a score s is cap · tanh(s / cap); 0: none
+  double scale = 1;               // of the scores
+  int64_t window = 0;             // keys that a query attends to at most, its own among them; 0: any number
+  double soft_cap = 0;            // a score s is cap · tanh(s / cap); 0: none
   const Weight* sinks = nullptr;  // [heads of this rank] (ops/attention/sinks.h), applied after the ring; nullptr: none
 };
 

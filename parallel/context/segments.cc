@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-struct Holding {  // by token of the micro batch
+struct Holding {                  // by token of the micro batch
   std::vector<int64_t> document;  // -1: padding
   std::vector<int64_t> first;     // by document, its first token
 };

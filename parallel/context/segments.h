@@ -26,10 +26,10 @@ struct SegmentPlan {
   int64_t most = 0;                               // segments of chains that a rank has at most
 
   // Tokens before a segment that a convolution reads. Each rank gives some of its tokens, in the same number of rows.
-  std::vector<int64_t> given = {};               // among this rank's tokens
-  int64_t most_given = 0;                        // by any rank
-  std::vector<int64_t> taken = {};               // rows of what all ranks give, rank by rank, as `borders` has them
-  std::vector<TokenRange> borders = {};          // by slot: those of `taken` that come before the segment
+  std::vector<int64_t> given = {};       // among this rank's tokens
+  int64_t most_given = 0;                // by any rank
+  std::vector<int64_t> taken = {};       // rows of what all ranks give, rank by rank, as `borders` has them
+  std::vector<TokenRange> borders = {};  // by slot: those of `taken` that come before the segment
 };
 
 // reach: how many earlier tokens the convolution reads. Not for documents with prefixes.

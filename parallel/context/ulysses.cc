@@ -16,16 +16,15 @@ namespace {
 at::Tensor ExchangeLines(const at::Tensor& message, const ContextParallel& parallel) {
   const auto line = static_cast<uint64_t>(message.size(1));
   const int first = parallel.split().ring_rank() * parallel.ulysses;
-  Parts parts{std::vector<uint64_t>(parallel.group.size(), 0),
-              std::vector<uint64_t>(parallel.group.size(), 0)};
+  Parts parts{std::vector<uint64_t>(parallel.group.size(), 0), std::vector<uint64_t>(parallel.group.size(), 0)};
   for (int i = 0; i < parallel.ulysses; ++i) {
     parts.counts[first + i] = line;
     parts.offsets[first + i] = line * static_cast<uint64_t>(i);
   }
   const at::Tensor arrived = at::empty_like(message);
-  Pending pending(parallel.group.AllToAllV(message.data_ptr(), parts, arrived.data_ptr(), parts,
-                                           FromTorch(message.scalar_type())),
-                  {message, arrived});
+  Pending pending(
+      parallel.group.AllToAllV(message.data_ptr(), parts, arrived.data_ptr(), parts, FromTorch(message.scalar_type())),
+      {message, arrived});
   WeightGradients::RunQueued();
   pending.Wait();
   return arrived;
@@ -60,13 +59,11 @@ std::vector<at::Tensor> Exchange(const std::vector<at::Tensor>& tensors, int64_t
 
 }  // namespace
 
-std::vector<at::Tensor> HeadsForTokens(const std::vector<at::Tensor>& tensors,
-                                       const ContextParallel& parallel) {
+std::vector<at::Tensor> HeadsForTokens(const std::vector<at::Tensor>& tensors, const ContextParallel& parallel) {
   return Exchange(tensors, 1, 2, parallel);
 }
 
-std::vector<at::Tensor> TokensForHeads(const std::vector<at::Tensor>& tensors,
-                                       const ContextParallel& parallel) {
+std::vector<at::Tensor> TokensForHeads(const std::vector<at::Tensor>& tensors, const ContextParallel& parallel) {
   return Exchange(tensors, 2, 1, parallel);
 }
 
@@ -74,8 +71,8 @@ HeadCopies::HeadCopies(const Heads& heads, const ContextParallel& parallel)
     : kv_heads(heads.query.size(1)),
       group(heads.query.size(3)),
       copies(parallel.ulysses / std::gcd<int64_t>(kv_heads, parallel.ulysses)) {
-  TRIREME_CHECK(group % copies == 0)
-      << kv_heads * group << " heads cannot be split over " << parallel.ulysses << " Ulysses ranks";
+  TRIREME_CHECK(group % copies == 0) << kv_heads * group << " heads cannot be split over " << parallel.ulysses
+                                     << " Ulysses ranks";
 }
 
 at::Tensor HeadCopies::SplitQuery(const at::Tensor& query) const {

@@ -22,11 +22,9 @@ struct ContextParallel {
 
 // Tensors [rows, heads, tokens, …] whose numbers of heads are divisible by U; the result is
 // [rows, heads / U, U · tokens, …]. All have one dtype and travel in one message.
-std::vector<at::Tensor> HeadsForTokens(const std::vector<at::Tensor>& tensors,
-                                       const ContextParallel& parallel);
+std::vector<at::Tensor> HeadsForTokens(const std::vector<at::Tensor>& tensors, const ContextParallel& parallel);
 // The inverse.
-std::vector<at::Tensor> TokensForHeads(const std::vector<at::Tensor>& tensors,
-                                       const ContextParallel& parallel);
+std::vector<at::Tensor> TokensForHeads(const std::vector<at::Tensor>& tensors, const ContextParallel& parallel);
 
 // Fewer key-value heads than ranks: each is repeated, and its query heads are split over the copies.
 struct HeadCopies {

@@ -29,8 +29,7 @@ struct SequenceExchange : torch::CustomClassHolder {
 
   // Tokens of all rows count as one row: [1, heads, tokens, …].
   at::Tensor ToWhole(const at::Tensor& x) const {
-    const at::Tensor by_rank =
-        HeadsForTokens({x.transpose(0, 1).unsqueeze(0)}, parallel)[0].squeeze(0).transpose(0, 1);
+    const at::Tensor by_rank = HeadsForTokens({x.transpose(0, 1).unsqueeze(0)}, parallel)[0].squeeze(0).transpose(0, 1);
     return at::empty(by_rank.sizes(), x.options()).index_copy_(0, Order(x.device()), by_rank.contiguous());
   }
   at::Tensor ToLocal(const at::Tensor& x) const {
@@ -62,11 +61,13 @@ at::Tensor Exchanged(const at::Tensor& x, std::shared_ptr<const ContextPlan> pla
 
 }  // namespace
 
-at::Tensor WholeSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel) {
+at::Tensor WholeSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan,
+                          const ContextParallel& parallel) {
   return Exchanged(x, std::move(plan), parallel, /*to_whole=*/true);
 }
 
-at::Tensor LocalSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel) {
+at::Tensor LocalSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan,
+                          const ContextParallel& parallel) {
   return Exchanged(x, std::move(plan), parallel, /*to_whole=*/false);
 }
 

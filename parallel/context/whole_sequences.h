@@ -13,8 +13,10 @@ namespace trireme {
 
 // x: [rows · local length, heads, …], heads divisible by the context ranks; returns [rows · length, heads / ranks, …].
 // Collective over parallel.group, as is its backward pass; `parallel` outlives that.
-at::Tensor WholeSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel);
+at::Tensor WholeSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan,
+                          const ContextParallel& parallel);
 // The inverse.
-at::Tensor LocalSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan, const ContextParallel& parallel);
+at::Tensor LocalSequences(const at::Tensor& x, std::shared_ptr<const ContextPlan> plan,
+                          const ContextParallel& parallel);
 
 }  // namespace trireme

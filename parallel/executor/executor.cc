@@ -27,8 +27,7 @@ std::vector<bool> FindReductions(const std::vector<Step>& steps, int chunks) {
 
 }  // namespace
 
-Executor::Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Communicator& pipeline,
-                   Trace* trace)
+Executor::Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Communicator& pipeline, Trace* trace)
     : placement_(schedule.placement),
       rank_(pipeline.rank()),
       steps_(schedule.ranks.at(pipeline.rank())),
@@ -37,8 +36,8 @@ Executor::Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Com
       mailbox_(pipeline),
       trace_(trace) {
   TRIREME_CHECK(pipeline.size() == placement_.ranks && static_cast<int>(chunks_.size()) == placement_.chunks)
-      << "the table has " << placement_.ranks << " ranks with " << placement_.chunks
-      << " chunks, the pipeline " << pipeline.size() << " ranks with " << chunks_.size();
+      << "the table has " << placement_.ranks << " ranks with " << placement_.chunks << " chunks, the pipeline "
+      << pipeline.size() << " ranks with " << chunks_.size();
 }
 
 void Executor::Run() {
@@ -59,9 +58,8 @@ void Executor::PostBatches(size_t step) {
     if (!batch.front().is_message()) continue;
     if (next_batch_ > step && (mailbox_.under_way() >= kBatchesAhead || !mailbox_.Holds(batch))) return;
     mailbox_.Post(batch, [&](const Action& message) {
-      return message.kind == ActionKind::kRecvForward
-                 ? chunks_[message.chunk]->EmptyInput(message.micro_batch)
-                 : chunks_[message.chunk]->EmptyGradient(message.micro_batch);
+      return message.kind == ActionKind::kRecvForward ? chunks_[message.chunk]->EmptyInput(message.micro_batch)
+                                                      : chunks_[message.chunk]->EmptyGradient(message.micro_batch);
     });
   }
 }
@@ -107,8 +105,7 @@ void Executor::Backward(const Action& action, bool reduce) {
   {
     const Span span(trace_, "compute", [&] { return action.ToText(); });
     input_gradient = chunks_[action.chunk]->Backward(
-        action.micro_batch, gradient,
-        {.put_off_weights = action.kind == ActionKind::kBackwardInput, .reduce = reduce});
+        action.micro_batch, gradient, {.put_off_weights = action.kind == ActionKind::kBackwardInput, .reduce = reduce});
   }
   if (!placement_.IsFirst(StageOf(action))) {
     Deliver(Mailbox::Kind::kGradient, action, -1, std::move(input_gradient));

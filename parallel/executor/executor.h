@@ -18,8 +18,7 @@ class Executor {
  public:
   // `chunks`: this rank's stages in the order of their chunks. All references outlive the executor; `trace`
   // may be null.
-  Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Communicator& pipeline,
-           Trace* trace = nullptr);
+  Executor(const Schedule& schedule, std::vector<StageWork*> chunks, Communicator& pipeline, Trace* trace = nullptr);
 
   // Every micro batch forward and backward on this rank's stages. Collective over the pipeline.
   void Run();

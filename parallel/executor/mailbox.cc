@@ -18,9 +18,8 @@ void Mailbox::PutOut(const Address& from, at::Tensor tensor) { out_[from] = tens
 void Mailbox::PutIn(const Address& to, at::Tensor tensor) { in_[to] = {std::move(tensor), std::nullopt}; }
 
 bool Mailbox::Holds(const Step& batch) const {
-  return std::all_of(batch.begin(), batch.end(), [&](const Action& message) {
-    return !message.is_send() || out_.contains(AddressOf(message));
-  });
+  return std::all_of(batch.begin(), batch.end(),
+                     [&](const Action& message) { return !message.is_send() || out_.contains(AddressOf(message)); });
 }
 
 size_t Mailbox::under_way() {
@@ -30,16 +29,15 @@ size_t Mailbox::under_way() {
 
 at::Tensor Mailbox::TakeOut(const Address& from) {
   auto node = out_.extract(from);
-  TRIREME_CHECK(!node.empty()) << "nothing to send: chunk " << from.chunk << ", micro batch "
-                               << from.micro_batch;
+  TRIREME_CHECK(!node.empty()) << "nothing to send: chunk " << from.chunk << ", micro batch " << from.micro_batch;
   return std::move(node.mapped());
 }
 
 void Mailbox::PostTensors(const Step& batch, std::vector<at::Tensor> tensors) {
   std::vector<Transfer> transfers;
   for (size_t i = 0; i < batch.size(); ++i) {
-    transfers.push_back({batch[i].is_send() ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
-                         batch[i].peer, tensors[i].data_ptr(), static_cast<size_t>(tensors[i].numel())});
+    transfers.push_back({batch[i].is_send() ? Transfer::Direction::kSend : Transfer::Direction::kReceive, batch[i].peer,
+                         tensors[i].data_ptr(), static_cast<size_t>(tensors[i].numel())});
   }
   const Work work = pipeline_.BatchSendReceive(transfers, FromTorch(tensors.front().scalar_type()));
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -51,8 +49,7 @@ void Mailbox::PostTensors(const Step& batch, std::vector<at::Tensor> tensors) {
 
 at::Tensor Mailbox::TakeIn(const Address& to) {
   auto node = in_.extract(to);
-  TRIREME_CHECK(!node.empty()) << "nothing received: chunk " << to.chunk << ", micro batch "
-                               << to.micro_batch;
+  TRIREME_CHECK(!node.empty()) << "nothing received: chunk " << to.chunk << ", micro batch " << to.micro_batch;
   if (node.mapped().work) node.mapped().work->Join();
   return std::move(node.mapped().tensor);
 }

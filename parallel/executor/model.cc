@@ -34,8 +34,7 @@ const Layer* FirstUserOfEmbedding(const LayerGraph& graph) {
 }  // namespace
 
 bool EmbeddingIsSplit(const LayerGraph& graph, const StagePlacement& placement) {
-  return UsesEmbeddingAgain(graph) &&
-         placement.SiteOf(0).rank != placement.SiteOf(placement.stages() - 1).rank;
+  return UsesEmbeddingAgain(graph) && placement.SiteOf(0).rank != placement.SiteOf(placement.stages() - 1).rank;
 }
 
 Model::Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
@@ -107,8 +106,7 @@ void Model::Pack(int rank, at::ScalarType type) {
   }
 }
 
-void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
-                        const ModelOptions& options) {
+void Model::MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups, const ModelOptions& options) {
   const BucketOptions trained{.zero = options.zero,
                               .type = options.type,
                               .device = options.device,

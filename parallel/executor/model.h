@@ -36,10 +36,10 @@ struct ModelOptions {
   int zero = 1;
   bool sequence = true;
   Keep keep = Keep::kAll;
-  int recompute_every = 1;  // with kLayerInputs: one layer in so many, the first decoder layer and so on
+  int recompute_every = 1;           // with kLayerInputs: one layer in so many, the first decoder layer and so on
   bool offload_activations = false;  // with kLayerInputs: they wait in host memory
-  int ulysses = 1;      // of the context ranks; the rest is a ring
-  bool trained = true;  // false: values only, for inference
+  int ulysses = 1;                   // of the context ranks; the rest is a ring
+  bool trained = true;               // false: values only, for inference
   Masters masters = Masters::kFp32;
   bool offload_parameters = false;  // at zero 3 shares of them wait in host memory
   double hidden_dropout = 0;
@@ -48,8 +48,8 @@ struct ModelOptions {
   RouterOptions router = {};
 };
 
-// Whether recomputation of one layer in `every` means the graph's layer `index`; `embedding`: the embedding's index. Those
-// before it always are.
+// Whether recomputation of one layer in `every` means the graph's layer `index`; `embedding`: the embedding's index.
+// Those before it always are.
 constexpr bool IsRecomputed(size_t index, size_t embedding, int every) {
   return index <= embedding || (index - embedding - 1) % static_cast<size_t>(every) == 0;
 }
@@ -57,8 +57,7 @@ constexpr bool IsRecomputed(size_t index, size_t embedding, int every) {
 class Model {
  public:
   // `groups` outlives the model.
-  Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups,
-        const ModelOptions& options);
+  Model(const LayerGraph& graph, const ModelLayout& layout, const CommunicatorSet& groups, const ModelOptions& options);
 
   std::vector<Bucket*> buckets();    // in the order of the forward pass
   std::vector<StageWork*> chunks();  // this rank's stages
@@ -83,8 +82,7 @@ class Model {
  private:
   std::vector<Layer> LayersOf(const LayerGraph& graph, const ModelLayout& layout) const;
   void Pack(int rank, at::ScalarType type);
-  void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups,
-                   const ModelOptions& options);
+  void MakeBuckets(const std::vector<Layer>& layers, const CommunicatorSet& groups, const ModelOptions& options);
   StageLayer MakeStageLayer(const LayerGraph& graph, const Layer& layer, LayerOptions options);
   std::vector<Bucket*> BucketsOf(const std::string& layer);
 

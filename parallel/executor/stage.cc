@@ -80,8 +80,7 @@ at::Tensor RunningStage::InputOf(Passed& passed) {
   return passed.input;
 }
 
-at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient,
-                                  const BackwardOptions& options) {
+at::Tensor RunningStage::Backward(int micro_batch, const at::Tensor& gradient, const BackwardOptions& options) {
   PassContext& pass = batches_->at(micro_batch);
   std::vector<Passed>& passed = passed_.at(micro_batch);
   at::Tensor flowing = gradient;

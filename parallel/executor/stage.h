@@ -22,7 +22,8 @@ struct StageLayer {
   std::vector<Bucket*> uses;  // its parameters, including another layer's (a tied head)
   std::vector<Bucket*> owns;  // those whose gradients are complete after this layer's backward pass
   bool recomputed = true;     // where the stage recomputes layers
-  bool differentiated = true;  // false, of the first layers only: nothing is learnt before it, so it has no backward pass
+  bool differentiated =
+      true;  // false, of the first layers only: nothing is learnt before it, so it has no backward pass
 };
 
 struct StageOptions {
@@ -57,8 +58,8 @@ class RunningStage : public StageWork {
  private:
   // One layer's state for one micro batch, between its forward and its backward pass.
   struct Passed {
-    at::Tensor input;   // a leaf, so that each layer is differentiated separately
-    at::Tensor output;  // undefined where it is recomputed
+    at::Tensor input;                    // a leaf, so that each layer is differentiated separately
+    at::Tensor output;                   // undefined where it is recomputed
     std::optional<HostRoom::Kept> kept;  // the input, where it waits in host memory
     std::vector<std::function<void()>> put_off;
   };

@@ -8,7 +8,7 @@ namespace trireme {
 
 struct BackwardOptions {
   bool put_off_weights = false;  // weight gradients are deferred to BackwardWeight
-  bool reduce = false;  // the table reduces the stage's gradients next: each may start once complete
+  bool reduce = false;           // the table reduces the stage's gradients next: each may start once complete
 };
 
 class StageWork {
@@ -20,8 +20,7 @@ class StageWork {
   virtual at::Tensor Forward(int micro_batch, const at::Tensor& x) = 0;
   // gradient: of what Forward returned, undefined on the last stage. Returns the gradient of x, undefined on
   // the first.
-  virtual at::Tensor Backward(int micro_batch, const at::Tensor& gradient,
-                              const BackwardOptions& options) = 0;
+  virtual at::Tensor Backward(int micro_batch, const at::Tensor& gradient, const BackwardOptions& options) = 0;
   // Computes what Backward deferred.
   virtual void BackwardWeight(int micro_batch, bool reduce) = 0;
 

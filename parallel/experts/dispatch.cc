@@ -176,11 +176,9 @@ void Dispatch::PlanExpectedOf(const at::Tensor& chosen, const ByExpert& sorted, 
 }
 
 // Each rank sees all tokens' choices and takes those of its own experts.
-void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
-                          int64_t capacity) {
+void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel, int64_t capacity) {
   const ExpertLayout layout{experts, parallel.expert, parallel.expert_tensor, group_.rank()};
-  const at::Tensor sizes =
-      Upload(at::tensor({chosen.size(0), capacity}, at::kLong), chosen.device()).unsqueeze(0);
+  const at::Tensor sizes = Upload(at::tensor({chosen.size(0), capacity}, at::kLong), chosen.device()).unsqueeze(0);
   const at::Tensor known = AllGatherRows(sizes, group_).to(at::kCPU);
   const int64_t most = known.select(1, 0).max().item<int64_t>();
   const at::Tensor all = AllGatherRows(Filled(chosen, most, -1), group_).to(at::kCPU);
@@ -206,8 +204,7 @@ void Dispatch::PlanGather(const at::Tensor& chosen, int64_t experts, const Exper
 Flight Dispatch::StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
                                int64_t result_rows) const {
   if (group_.size() == 1) return {{}, rows, rows.scalar_type()};
-  const at::Tensor source = rows.contiguous(),
-                   result = at::empty({result_rows, rows.size(1)}, rows.options());
+  const at::Tensor source = rows.contiguous(), result = at::empty({result_rows, rows.size(1)}, rows.options());
   return {Pending(group_.AllToAllV(source.data_ptr(), Scaled(sent, rows.size(1)), result.data_ptr(),
                                    Scaled(received, rows.size(1)), FromTorch(rows.scalar_type())),
                   {source, result}),
@@ -220,8 +217,7 @@ Flight Dispatch::StartSpread(const at::Tensor& x, const at::Tensor& positions) c
                          plan_.received, plan_.received_rows);
   }
   const at::Tensor whole = at::empty({positions.size(0), x.size(1)}, x.options());
-  return {StartAllGather(Filled(x, positions.size(0) / group_.size(), 0), whole, group_), whole,
-          x.scalar_type()};
+  return {StartAllGather(Filled(x, positions.size(0) / group_.size(), 0), whole, group_), whole, x.scalar_type()};
 }
 
 at::Tensor Dispatch::FinishSpread(Flight& flight, const at::Tensor& positions) const {
@@ -244,8 +240,7 @@ Flight Dispatch::StartCollect(const at::Tensor& rows, const at::Tensor& position
 at::Tensor Dispatch::FinishCollect(Flight& flight, const at::Tensor& positions) const {
   flight.Land();
   if (!gathers_) return SumRows(flight.arriving, positions, copies_);
-  const int64_t a_token =
-      positions.size(0) / std::max<int64_t>(positions_.size(0), 1);  // k for one row per choice
+  const int64_t a_token = positions.size(0) / std::max<int64_t>(positions_.size(0), 1);  // k for one row per choice
   return flight.arriving.narrow(0, 0, tokens_ * a_token).to(flight.type);
 }
 
@@ -263,8 +258,7 @@ at::Tensor Dispatch::WeightsToExperts(const Way& way, const at::Tensor& weights)
   return Travel(weights.reshape({-1, 1}), c10::make_intrusive<Journey>(way, positions, true), {}).squeeze(1);
 }
 
-at::Tensor Dispatch::FromExperts(const Way& way, const at::Tensor& rows,
-                                 const std::function<void()>& meanwhile) {
+at::Tensor Dispatch::FromExperts(const Way& way, const at::Tensor& rows, const std::function<void()>& meanwhile) {
   return Travel(rows, c10::make_intrusive<Journey>(way, way->positions_, false), meanwhile);
 }
 

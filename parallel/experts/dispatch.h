@@ -82,10 +82,8 @@ class Dispatch {
                       const DispatchOptions& options);
   void PlanExpectedOf(const at::Tensor& chosen, const ByExpert& sorted, const at::Tensor& all,
                       const ExpertLayout& layout, const ExpectedRows& expected);
-  void PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel,
-                  int64_t capacity);
-  Flight StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received,
-                       int64_t result_rows) const;
+  void PlanGather(const at::Tensor& chosen, int64_t experts, const ExpertParallel& parallel, int64_t capacity);
+  Flight StartExchange(const at::Tensor& rows, const Parts& sent, const Parts& received, int64_t result_rows) const;
   // Whether some rows of this rank's experts are padding: of experts, or room for more rows than there are.
   bool has_gaps() const { return plan_.held_rows > plan_.received_rows || !ends_->on_host(); }
   // Whether rows are already in expert order when they arrive.

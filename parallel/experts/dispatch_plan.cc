@@ -8,9 +8,7 @@
 namespace trireme {
 namespace {
 
-int64_t Sum(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
+int64_t Sum(std::span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 void Append(Parts& parts, int64_t count, int64_t offset) {
   parts.counts.push_back(static_cast<uint64_t>(count));
@@ -36,8 +34,7 @@ void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_
   plan.regrouped.reserve(plan.received_rows);
   for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
     for (int64_t expert = 0; expert < held; ++expert) {
-      const int64_t count = counts[rank * layout.experts + first + expert],
-                    begin = next[rank * held + expert];
+      const int64_t count = counts[rank * layout.experts + first + expert], begin = next[rank * held + expert];
       for (int64_t i = 0; i < count; ++i) plan.regrouped.push_back(begin + i);
     }
   }
@@ -45,8 +42,8 @@ void Regroup(std::span<const int64_t> counts, const ExpertLayout& layout, int64_
 
 }  // namespace
 
-std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts,
-                                       std::span<int64_t> positions, int64_t least) {
+std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts, std::span<int64_t> positions,
+                                       int64_t least) {
   std::vector<int64_t> counts(experts, 0);
   for (const int64_t expert : chosen) {
     TRIREME_CHECK(expert >= -1 && expert < experts) << "expert " << expert << " of " << experts;

@@ -28,8 +28,8 @@ struct ExpertLayout {
 // Rows sorted by expert, tokens in order within an expert. `chosen`: an expert, or -1 for a choice that is
 // not dispatched; its position becomes -1 too. Returns the number of rows per expert; each has room for at
 // least `least`.
-std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts,
-                                       std::span<int64_t> positions, int64_t least = 0);
+std::vector<int64_t> PositionsByExpert(std::span<const int64_t> chosen, int64_t experts, std::span<int64_t> positions,
+                                       int64_t least = 0);
 
 // Of an expert's choices beyond `capacity`, those with the smallest weights become -1, among equal weights
 // the later token's, of one token's the later choice. chosen and weights: [tokens, k]; order: [tokens], a token's
@@ -40,10 +40,10 @@ void KeepLargest(std::span<int64_t> chosen, std::span<const float> weights, std:
 struct ExchangePlan {  // counts and offsets are in rows
   int64_t sent_rows = 0;
   int64_t received_rows = 0;
-  int64_t held_rows = 0;  // received rows, and padding of experts
-  Parts sent;             // of the rows by expert; the ranks of one expert have the same offset
-  Parts received;         // in rank order
-  Parts returned;         // where returned rows are written: etp consecutive copies of the rows by expert
+  int64_t held_rows = 0;           // received rows, and padding of experts
+  Parts sent;                      // of the rows by expert; the ranks of one expert have the same offset
+  Parts received;                  // in rank order
+  Parts returned;                  // where returned rows are written: etp consecutive copies of the rows by expert
   std::vector<int64_t> regrouped;  // [received_rows] position of each among this rank's rows by expert
   std::vector<int64_t> ends;       // [held] where each expert's rows end
 };

@@ -31,14 +31,14 @@ at::Tensor SentPositions(const at::Tensor& chosen, const ByExpert& sorted, std::
   return positions.masked_fill(beyond.logical_or(chosen.lt(0)), -1);
 }
 
-// Received rows are runs, rank after rank and of a rank expert after expert, and then the room that it left. All rows of a
-// run move by the same number: the differences between runs, summed up over the rows.
+// Received rows are runs, rank after rank and of a rank expert after expert, and then the room that it left. All rows
+// of a run move by the same number: the differences between runs, summed up over the rows.
 at::Tensor SpreadMoves(const at::Tensor& begins, const at::Tensor& moves, int64_t rows) {
   const at::Tensor flat = moves.flatten();
-  const at::Tensor steps = at::cat({flat.narrow(0, 0, 1), flat.narrow(0, 1, flat.numel() - 1) -
-                                                              flat.narrow(0, 0, flat.numel() - 1)});
-  const at::Tensor sums = at::zeros({rows + 1}, flat.options().dtype(at::kInt))
-                              .scatter_add_(0, begins.flatten(), steps.to(at::kInt));
+  const at::Tensor steps =
+      at::cat({flat.narrow(0, 0, 1), flat.narrow(0, 1, flat.numel() - 1) - flat.narrow(0, 0, flat.numel() - 1)});
+  const at::Tensor sums =
+      at::zeros({rows + 1}, flat.options().dtype(at::kInt)).scatter_add_(0, begins.flatten(), steps.to(at::kInt));
   return sums.to(at::kLong).cumsum(0).narrow(0, 0, rows);
 }
 
@@ -48,7 +48,7 @@ struct SortedRows {
 
 SortedRows SortArriving(const at::Tensor& counts, const ExchangePlan& plan, const ExpertLayout& layout) {
   const at::Tensor known = PartsOnDevice({plan.received.offsets.begin(), plan.received.offsets.end()},
-                                    {plan.received.counts.begin(), plan.received.counts.end()}, counts.device());
+                                         {plan.received.counts.begin(), plan.received.counts.end()}, counts.device());
   const at::Tensor offsets = known[0].unsqueeze(1), rooms = known[1].unsqueeze(1);  // [ranks, 1]
   // A rank's rows end where its room does.
   const at::Tensor ends = at::minimum(counts.narrow(1, layout.first(), layout.held()).cumsum(1), rooms);
@@ -59,8 +59,8 @@ SortedRows SortArriving(const at::Tensor& counts, const ExchangePlan& plan, cons
   const at::Tensor nowhere = at::full_like(offsets, -plan.received_rows);  // less than any position
   const at::Tensor begins = offsets + at::cat({before, ends.narrow(1, layout.held() - 1, 1)}, 1);
   const at::Tensor moves = at::cat({targets - offsets - before, nowhere}, 1);
-  const at::Tensor positions = at::arange(plan.received_rows, counts.options()) +
-                               SpreadMoves(begins, moves, plan.received_rows);
+  const at::Tensor positions =
+      at::arange(plan.received_rows, counts.options()) + SpreadMoves(begins, moves, plan.received_rows);
   return {positions.masked_fill(positions.lt(0), -1).unsqueeze(1), by_expert.sum(1).cumsum(0)};
 }
 

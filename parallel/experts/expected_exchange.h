@@ -1,6 +1,6 @@
-// Which row goes where in an exchange whose sizes the host knew before (expected_rows.h), computed on the device from what
-// routers chose: rows beyond the room of their ranks are left out, and room beyond the rows stays empty. Where all rows fit,
-// each expert gets the same rows in the same order as with exact sizes (dispatch_plan.h).
+// Which row goes where in an exchange whose sizes the host knew before (expected_rows.h), computed on the device from
+// what routers chose: rows beyond the room of their ranks are left out, and room beyond the rows stays empty. Where all
+// rows fit, each expert gets the same rows in the same order as with exact sizes (dispatch_plan.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
 // ExpectedRows: how many rows the host expects the ranks of a group to exchange in one layer, so that it can post the
-// exchange without waiting for what routers choose. Learnt from the largest numbers of the steps before, which the device
-// collects; whether they were enough is known afterwards. Which row goes where: expected_exchange.h.
+// exchange without waiting for what routers choose. Learnt from the largest numbers of the steps before, which the
+// device collects; whether they were enough is known afterwards. Which row goes where: expected_exchange.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -11,17 +11,15 @@ namespace {
 using RowDropout = std::shared_ptr<const Dropout>;
 
 // From tokens to their rows at the experts; each expert has its own mask.
-RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_t experts,
-                     const Dispatch& way) {
+RowDropout AtExperts(const RowDropout& dropout, const at::Tensor& chosen, int64_t experts, const Dispatch& way) {
   if (!dropout) return nullptr;
   const at::Tensor identities = dropout->rows.unsqueeze(1) * experts + chosen.to(at::kCPU);
   const at::Tensor positions = way.positions().view({-1, 1});
   Flight flight = way.StartSpread(identities.view({-1, 1}).to(chosen.device()), positions);
-  return std::make_shared<const Dropout>(
-      Dropout{.rate = dropout->rate,
-              .random = dropout->random,
-              .rows = way.FinishSpread(flight, positions).flatten().to(at::kCPU),
-              .first_column = dropout->first_column});
+  return std::make_shared<const Dropout>(Dropout{.rate = dropout->rate,
+                                                 .random = dropout->random,
+                                                 .rows = way.FinishSpread(flight, positions).flatten().to(at::kCPU),
+                                                 .first_column = dropout->first_column});
 }
 
 // By row at the experts, the adapter that its token uses. Collective over the group.
@@ -37,7 +35,8 @@ at::Tensor AdaptersAtExperts(const at::Tensor& adapter_of, const at::Tensor& cho
 std::shared_ptr<const PairSlots> SlotsAtExperts(const std::shared_ptr<const PairSlots>& slots, const at::Tensor& chosen,
                                                 const Dispatch& way) {
   if (!slots) return nullptr;
-  return std::make_shared<const PairSlots>(slots->slots, AdaptersAtExperts(slots->slot_of, chosen, way), chosen.device());
+  return std::make_shared<const PairSlots>(slots->slots, AdaptersAtExperts(slots->slot_of, chosen, way),
+                                           chosen.device());
 }
 
 at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {
@@ -52,33 +51,30 @@ at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertPairInputs& in
     return AddRowPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x},
                        GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
   }
-  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x, .dropout = inputs.router, .slots = inputs.slots},
-                   weights_.pairs.router);
+  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias),
+                   {.x = x, .dropout = inputs.router, .slots = inputs.slots}, weights_.pairs.router);
 }
 
-at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens,
-                                 const ExpertPairInputs& inputs, const BesideExperts& beside,
-                                 const ExpertRowPairs* adapters) const {
+at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertPairInputs& inputs,
+                                 const BesideExperts& beside, const ExpertRowPairs* adapters) const {
   const at::Tensor logits = Logits(x, inputs, adapters);
-  Routing routing =
-      ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
+  Routing routing = ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   if (!tokens.generates) {
-    routing.weights = WithRouterLosses(routing, logits, weights_.router, tokens, options_.router,
-                                       parallel_.routers, options_.sums);
+    routing.weights =
+        WithRouterLosses(routing, logits, weights_.router, tokens, options_.router, parallel_.routers, options_.sums);
   }
   const at::Tensor wanted = routing.experts.masked_fill(tokens.real.logical_not().unsqueeze(1), -1);
   const WithinCapacity within = Limited(wanted, routing.weights, tokens);
-  const auto way = std::make_shared<const Dispatch>(
-      within.chosen, spec_.router.experts, parallel_,
-      DispatchOptions{.capacity = within.capacity,
-                      .all_gather = options_.router.all_gather,
-                      .expected = tokens.expects_rows ? options_.expected : nullptr});
+  const auto way =
+      std::make_shared<const Dispatch>(within.chosen, spec_.router.experts, parallel_,
+                                       DispatchOptions{.capacity = within.capacity,
+                                                       .all_gather = options_.router.all_gather,
+                                                       .expected = tokens.expects_rows ? options_.expected : nullptr});
   if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
   const at::Tensor weights = Dispatch::WeightsToExperts(way, routing.weights);
-  const ExpertPairInputs at_experts{
-      .gate_up = AtExperts(inputs.gate_up, within.chosen, spec_.router.experts, *way),
-      .down = AtExperts(inputs.down, within.chosen, spec_.router.experts, *way),
-      .slots = SlotsAtExperts(inputs.slots, within.chosen, *way)};
+  const ExpertPairInputs at_experts{.gate_up = AtExperts(inputs.gate_up, within.chosen, spec_.router.experts, *way),
+                                    .down = AtExperts(inputs.down, within.chosen, spec_.router.experts, *way),
+                                    .slots = SlotsAtExperts(inputs.slots, within.chosen, *way)};
   const bool by_row = adapters != nullptr && adapters->on_experts;
   const AdapterRows adapter_rows =
       by_row ? GroupByAdapter(AdaptersAtExperts(adapters->adapter_of, within.chosen, *way), within.chosen.device())
@@ -104,9 +100,7 @@ WithinCapacity ExpertsBlock::Limited(const at::Tensor& chosen, const at::Tensor&
 void ExpertsBlock::Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const {
   RouterSums* sums = options_.sums;
   if (sums == nullptr) return;
-  const auto add = [](at::Tensor& sum, const at::Tensor& value) {
-    sum = sum.defined() ? sum + value : value;
-  };
+  const auto add = [](at::Tensor& sum, const at::Tensor& value) { sum = sum.defined() ? sum + value : value; };
   add(sums->rows, way.counts());
   add(sums->tokens, tokens.real.sum().view({1}));
   add(sums->received, way.received());
@@ -146,18 +140,17 @@ at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights,
       return ActivatedAgain(gate_up, weights);
     };
   }
-  const at::Tensor down = WithPairs(GroupedLinear(activated, weights_.down, ends),
-                                    {.x = activated, .ends = ends, .dropout = inputs.down, .slots = inputs.slots}, weights_.pairs.down);
+  const at::Tensor down =
+      WithPairs(GroupedLinear(activated, weights_.down, ends),
+                {.x = activated, .ends = ends, .dropout = inputs.down, .slots = inputs.slots}, weights_.pairs.down);
   return WithDownBias(down, weights, ends);
 }
 
-at::Tensor ExpertsBlock::MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights,
-                                          const GroupEnds& ends, const ExpertRowPairs& adapters,
-                                          const AdapterRows& adapter_rows) const {
-  const at::Tensor gate_up =
-      WithGateUpBias(AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends), {.x = rows, .ends = ends},
-                                 adapter_rows, adapters.gate_up),
-                     ends);
+at::Tensor ExpertsBlock::MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                                          const ExpertRowPairs& adapters, const AdapterRows& adapter_rows) const {
+  const at::Tensor gate_up = WithGateUpBias(AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends),
+                                                        {.x = rows, .ends = ends}, adapter_rows, adapters.gate_up),
+                                            ends);
   const at::Tensor activated = Activated(gate_up, weights);
   const at::Tensor down = AddRowPairs(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends},
                                       adapter_rows, adapters.down);

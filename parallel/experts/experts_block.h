@@ -21,11 +21,11 @@ struct ExpertPairs {  // their low-rank pairs; nullptr: none
   const LowRankWeights* down = nullptr;
 };
 
-struct ExpertWeights {           // of this rank
-  const Weight& router;          // [experts, hidden]
-  const Weight& gate_up;         // [experts / ep, 2 · ffn / etp, hidden]
-  const Weight& down;            // [experts / ep, hidden, ffn / etp]
-  const Weight* bias = nullptr;  // [experts] fp32: affects the choice only
+struct ExpertWeights {                   // of this rank
+  const Weight& router;                  // [experts, hidden]
+  const Weight& gate_up;                 // [experts / ep, 2 · ffn / etp, hidden]
+  const Weight& down;                    // [experts / ep, hidden, ffn / etp]
+  const Weight* bias = nullptr;          // [experts] fp32: affects the choice only
   const Weight* router_bias = nullptr;   // [experts], of the logits; nullptr, as the following: the family has none
   const Weight* gate_up_bias = nullptr;  // [experts / ep, 2 · ffn / etp]
   const Weight* down_bias = nullptr;     // [experts / ep, hidden]
@@ -34,14 +34,15 @@ struct ExpertWeights {           // of this rank
 
 // How the block's tokens read the pairs.
 struct ExpertPairInputs {
-  std::shared_ptr<const Dropout> router = {}, gate_up = {}, down = {};  // keyed by the tokens' identities; nullptr: none
-  std::shared_ptr<const PairSlots> slots = {};                          // nullptr: pairs are one model's
+  std::shared_ptr<const Dropout> router = {}, gate_up = {},
+                                 down = {};     // keyed by the tokens' identities; nullptr: none
+  std::shared_ptr<const PairSlots> slots = {};  // nullptr: pairs are one model's
 };
 
 struct ExpertsOptions {
   bool recompute = false;  // the activation is recomputed in the backward pass
   RouterOptions router = {};
-  RouterSums* sums = nullptr;  // counts choices; outlives the block
+  RouterSums* sums = nullptr;        // counts choices; outlives the block
   ExpectedRows* expected = nullptr;  // of the exchange, for passes that expect its sizes; outlives the block
 };
 
@@ -72,8 +73,7 @@ class ExpertsBlock {
  private:
   at::Tensor Logits(const LinearInput& x, const ExpertPairInputs& inputs, const ExpertRowPairs* adapters) const;
   // The part of `chosen` that fits into the experts' capacity, and the rows to pad to; 0: no padding.
-  WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights,
-                         const RouterTokens& tokens) const;
+  WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
   // `inputs` are of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,

@@ -39,8 +39,7 @@ struct RouterLosses : torch::autograd::Function<RouterLosses> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto holder = context->saved_data["saved"].toCapsule();
     const variable_list saved_tensors = context->get_saved_variables();
-    LossGradients losses =
-        static_cast<SavedGradients*>(holder.get())->make(saved_tensors[0], saved_tensors[1]);
+    LossGradients losses = static_cast<SavedGradients*>(holder.get())->make(saved_tensors[0], saved_tensors[1]);
     return {gradients[0], losses.shares, losses.logits, at::Tensor()};
   }
 };
@@ -127,16 +126,15 @@ int64_t CapacityOf(const RouterOptions& options, int64_t choosing, int64_t exper
 }  // namespace
 
 at::Tensor WithRouterLosses(const Routing& routing, const at::Tensor& logits, const Weight& router,
-                            const RouterTokens& tokens, const RouterOptions& options,
-                            const RouterGroups& groups, RouterSums* sums) {
+                            const RouterTokens& tokens, const RouterOptions& options, const RouterGroups& groups,
+                            RouterSums* sums) {
   const at::Tensor shares = SharesOf(routing, logits);
   CountEntropy(shares, tokens, sums);
   const GradientsOf balance = BalanceGradient(routing, router, tokens, options, groups, sums);
   const GradientsOf z = ZGradient(tokens, options, sums);
   if (!balance && !z) return routing.weights;
   const GradientsOf both = [balance, z](const at::Tensor& shares, const at::Tensor& logits) -> LossGradients {
-    return {balance ? balance(shares, logits).shares : at::Tensor(),
-            z ? z(shares, logits).logits : at::Tensor()};
+    return {balance ? balance(shares, logits).shares : at::Tensor(), z ? z(shares, logits).logits : at::Tensor()};
   };
   return RouterLosses::apply(routing.weights, shares, logits, both);
 }

@@ -46,15 +46,15 @@ struct RouterTokens {
   at::Tensor sequence;  // [tokens] int64, -1 for padding
   at::Tensor order;     // [tokens] int64
   int64_t sequences = 0;
-  double scale = 0;  // 1 / tokens of the whole batch
+  double scale = 0;       // 1 / tokens of the whole batch
   int64_t in_batch = -1;  // real tokens of the micro batch, over all ranks that share it; -1: only the device knows
   RouterPool* pool = nullptr;
-  bool generates = false;  // generation: neither losses nor capacities
+  bool generates = false;     // generation: neither losses nor capacities
   bool expects_rows = false;  // as in PassOptions
 };
 
 // Statistics of one rank and layer since they were last read.
-struct RouterSums {  // tensors on the device, so that nobody waits for them; undefined: nothing yet
+struct RouterSums {     // tensors on the device, so that nobody waits for them; undefined: nothing yet
   at::Tensor rows;      // [experts] int64: rows sent by this rank's tokens
   at::Tensor tokens;    // [1] int64
   at::Tensor received;  // [1] int64: rows for this rank's experts
@@ -71,8 +71,8 @@ struct RouterGroups {
 // Returns the routing's weights unchanged; their backward pass adds the losses' gradients. Collective over
 // the group that f is summed over if there is a balance loss. `router` is the layer's weight.
 at::Tensor WithRouterLosses(const Routing& routing, const at::Tensor& logits, const Weight& router,
-                            const RouterTokens& tokens, const RouterOptions& options,
-                            const RouterGroups& groups, RouterSums* sums);
+                            const RouterTokens& tokens, const RouterOptions& options, const RouterGroups& groups,
+                            RouterSums* sums);
 
 // `chosen` with -1 where choices of larger weight fill an expert's capacity, counted over the ranks of the
 // micro batch. Collective over them. `capacity`: rows per expert.

@@ -32,8 +32,7 @@ ByExpert OnDevice(const at::Tensor& chosen, int64_t experts) {
   const at::Tensor ascending = at::arange(flat.numel(), flat.options());
   const at::Tensor positions = at::empty_like(flat).scatter_(0, order, ascending).masked_fill_(nowhere, -1);
   const at::TensorOptions narrow = flat.options().dtype(at::kInt);
-  const at::Tensor counts =
-      at::zeros({experts + 1}, narrow).scatter_add_(0, expert, at::ones({flat.numel()}, narrow));
+  const at::Tensor counts = at::zeros({experts + 1}, narrow).scatter_add_(0, expert, at::ones({flat.numel()}, narrow));
   return {positions.view_as(chosen), counts.narrow(0, 0, experts).to(at::kLong)};
 }
 

@@ -24,7 +24,8 @@ double ForwardFlops(const Layer& layer, int64_t length);
 // each; twice if no weight of the layer is trained. Low-rank pairs are negligible.
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length);
 
-// What a row of the data consists of: tokens attend within their document, patches within their frame or window of an image.
+// What a row of the data consists of: tokens attend within their document, patches within their frame or window of an
+// image.
 struct RowExtent {
   std::vector<int64_t> documents;  // their lengths
   std::vector<ImageGrid> images = {};

@@ -59,14 +59,14 @@ void Declarer::Scale(const std::string& role, int64_t size, double start) {
   Add(PlainParameter(Declare(role, {WholeDim(size)}), Hf(role), {Initial::Kind::kConstant, start}), {role});
 }
 
-void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts,
-                       std::vector<Block> blocks, int64_t inputs, bool bias) {
+void Declarer::Columns(const std::string& role, const std::vector<std::string>& parts, std::vector<Block> blocks,
+                       int64_t inputs, bool bias) {
   Add(StackedParameter(Declare(role + ".weight", {SplitDim(kTensorAxis, blocks), WholeDim(inputs)}),
                        HfOf(parts, ".weight"), Normal()),
       RolesOf(parts, ".weight"));
   if (!bias) return;
-  Add(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}),
-                       HfOf(parts, ".bias"), kZeros),
+  Add(StackedParameter(Declare(role + ".bias", {SplitDim(kTensorAxis, std::move(blocks))}), HfOf(parts, ".bias"),
+                       kZeros),
       RolesOf(parts, ".bias"));
 }
 
@@ -113,7 +113,8 @@ void Declarer::ExpertColumns(const std::string& role, const std::vector<std::str
   std::vector<HfTensor> tensors;
   const int64_t all = static_cast<int64_t>(parts.size()) * rows;
   if (AreStacked(parts.front())) {
-    tensors.push_back({Hf(parts.front()), {experts, inputs, all}, {{0, 0, 0}, {experts, all, inputs}}, /*transposed=*/true});
+    tensors.push_back(
+        {Hf(parts.front()), {experts, inputs, all}, {{0, 0, 0}, {experts, all, inputs}}, /*transposed=*/true});
   }
   for (int64_t expert = 0; expert < experts && !AreStacked(parts.front()); ++expert) {
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -130,7 +131,8 @@ void Declarer::ExpertRows(const std::string& role, int64_t experts, int64_t outp
   auto declaration = DeclareExperts(role, experts, {WholeDim(outputs), SplitDim(kExpertTensorAxis, {block})});
   std::vector<HfTensor> tensors;
   if (AreStacked(role)) {
-    tensors.push_back({Hf(role), {experts, inputs, outputs}, {{0, 0, 0}, {experts, outputs, inputs}}, /*transposed=*/true});
+    tensors.push_back(
+        {Hf(role), {experts, inputs, outputs}, {{0, 0, 0}, {experts, outputs, inputs}}, /*transposed=*/true});
   }
   for (int64_t expert = 0; expert < experts && !AreStacked(role); ++expert) {
     tensors.push_back({HfOfExpert(role, expert), {outputs, inputs}, {{expert, 0, 0}, {1, outputs, inputs}}});
@@ -181,8 +183,7 @@ void Declarer::Vocabulary(const std::string& role, int64_t vocabulary, int64_t h
 
 Block Declarer::OwnHeads(int64_t heads, int64_t dim) const {
   if (heads % tensor_ != 0) {
-    throw InputError(layer_.name, ": ", heads,
-                     " attention heads are not divisible by parallel.tensor = ", tensor_,
+    throw InputError(layer_.name, ": ", heads, " attention heads are not divisible by parallel.tensor = ", tensor_,
                      "; choose a tensor size that divides ", heads);
   }
   return {.size = heads * dim, .parts = tensor_, .unit = dim};
@@ -230,8 +231,8 @@ bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::stri
     (layer_.trained->contains(role) ? trained : frozen).push_back(Hf(role));
   }
   if (trained.empty() || frozen.empty()) return frozen.empty();
-  throw InputError(parameter.declaration.name, ": ", Join(trained), " cannot be trained without ",
-                   Join(frozen), ": they are fused into one matrix; name all of them or none");
+  throw InputError(parameter.declaration.name, ": ", Join(trained), " cannot be trained without ", Join(frozen),
+                   ": they are fused into one matrix; name all of them or none");
 }
 
 bool Declarer::IsPacked(const Parameter& parameter, const std::vector<std::string>& roles) const {
@@ -252,8 +253,7 @@ ParameterDeclaration Declarer::Declare(const std::string& role, std::vector<Dim>
 ParameterDeclaration Declarer::DeclareExperts(const std::string& role, int64_t experts,
                                               std::vector<Dim> of_each) const {
   if (experts % split_.expert != 0) {
-    throw InputError(layer_.name, ": ", experts,
-                     " experts are not divisible by parallel.expert = ", split_.expert,
+    throw InputError(layer_.name, ": ", experts, " experts are not divisible by parallel.expert = ", split_.expert,
                      "; choose a size that divides ", experts);
   }
   of_each.insert(of_each.begin(), SplitDim(kExpertAxis, {{.size = experts, .parts = split_.expert}}));
@@ -268,7 +268,9 @@ const std::string& Declarer::Hf(const std::string& role) const {
   return found->second;
 }
 
-bool Declarer::AreStacked(const std::string& role) const { return Hf(role).find(kExpertPlaceholder) == std::string::npos; }
+bool Declarer::AreStacked(const std::string& role) const {
+  return Hf(role).find(kExpertPlaceholder) == std::string::npos;
+}
 
 std::string Declarer::HfOfExpert(const std::string& role, int64_t expert) const {
   std::string name = Hf(role);

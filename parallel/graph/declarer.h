@@ -65,9 +65,10 @@ class Declarer {
   void ValueHead(const std::string& role, int64_t inputs);
 
   // One matrix per expert, stacked: experts are split over ep, and over etp the rows of gate and up and the
-  // columns of down. Where the name in files has no place for an expert's number, files stack them, too, each transposed.
-  void ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts,
-                     int64_t rows, int64_t inputs);
+  // columns of down. Where the name in files has no place for an expert's number, files stack them, too, each
+  // transposed.
+  void ExpertColumns(const std::string& role, const std::vector<std::string>& parts, int64_t experts, int64_t rows,
+                     int64_t inputs);
   void ExpertRows(const std::string& role, int64_t experts, int64_t outputs, int64_t inputs);
 
   // The same where files hold one tensor for all experts, [experts, inputs, outputs]; rows of gate and up alternate.

@@ -47,8 +47,7 @@ std::string ToText(const LayerGraph& graph) {
   out << graph.family << ", " << Name(graph.dtype) << ", " << graph.layers.size() << " layers\n";
   for (const Layer& layer : graph.layers) {
     out << "  " << layer.name << ": ";
-    out << Join(BlocksOf(layer.spec), ", ", [](const auto& block) { return block->ToText(); })
-        << "\n";
+    out << Join(BlocksOf(layer.spec), ", ", [](const auto& block) { return block->ToText(); }) << "\n";
   }
   return out.str();
 }

@@ -52,12 +52,12 @@ struct LayerGraph {
   std::string family;          // model_type of the config
   DType dtype = DType::kFp32;  // of the weights as published
   double initial_deviation = 0.02;
-  std::vector<Layer> layers;    // vision tower, embedding, decoder layers, mtp layers, head
-  std::vector<Layer> mtp = {};  // mtp layers that the model has but does not use (multi_token.h)
-  std::vector<std::string> unused = {};     // name prefix of their tensors in files, one each
-  std::optional<AdapterPlan> adapter = {};  // if layers have low-rank pairs: the adapter they form
-  std::optional<ImageInputs> images = {};   // of a model that sees
-  std::set<std::string> drawn = {};  // tensors that the model's files need not have: initial weights are drawn
+  std::vector<Layer> layers;                  // vision tower, embedding, decoder layers, mtp layers, head
+  std::vector<Layer> mtp = {};                // mtp layers that the model has but does not use (multi_token.h)
+  std::vector<std::string> unused = {};       // name prefix of their tensors in files, one each
+  std::optional<AdapterPlan> adapter = {};    // if layers have low-rank pairs: the adapter they form
+  std::optional<ImageInputs> images = {};     // of a model that sees
+  std::set<std::string> drawn = {};           // tensors that the model's files need not have: initial weights are drawn
   std::optional<PackedStorage> packing = {};  // of the matrices that layers list as packed
 };
 

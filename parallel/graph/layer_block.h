@@ -26,7 +26,7 @@ struct ActivationShape {
   int64_t expert_tensor = 1;  // ranks that split each expert's matrices
   double expert_room = 1;     // rows of experts that there is room for, as a multiple of the tokens' choices
   int64_t element_bytes = 2;
-  bool qkv_once = false;               // kept after the rotary embedding only, where heads have no norms
+  bool qkv_once = false;              // kept after the rotary embedding only, where heads have no norms
   int64_t logit_bytes = kLogitBytes;  // of the logits' chunk
 
   // Tokens between tensor-parallel blocks.

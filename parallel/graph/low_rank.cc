@@ -24,8 +24,8 @@ int64_t SizeOf(const Dim& dim) {
 
 // Like the base except for its last two dims; if the base is split over the axis of `other`, each rank has
 // only a part of the gradient.
-ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string& ending, Dim rows,
-                            Dim columns, const Dim& other) {
+ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string& ending, Dim rows, Dim columns,
+                            const Dim& other) {
   ParameterDeclaration declaration = base;
   declaration.name = WithoutWeight(base.name) + ending;
   const size_t dims = base.dims.size();
@@ -36,8 +36,7 @@ ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string&
 }
 
 // The pair's file tensor for one file tensor of the base: one expert, one block.
-HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row, int64_t rows,
-                    int64_t columns) {
+HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row, int64_t rows, int64_t columns) {
   HfTensor tensor{WithoutWeight(base.name) + ending, {rows, columns}, base.box};
   const size_t dims = base.box.extent.size();
   tensor.box.offset[dims - 2] = first_row;
@@ -85,9 +84,7 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
     if (rank == 0) continue;
     const Dim own{outputs.axis, fused ? outputs.blocks : std::vector{outputs.blocks[i]}};
     const int64_t out = SizeOf(own);
-    Parameter b{Beside(declaration, Concat(".lora_b.", i), own, WholeDim(rank), inputs),
-                {},
-                {Initial::Kind::kZeros}};
+    Parameter b{Beside(declaration, Concat(".lora_b.", i), own, WholeDim(rank), inputs), {}, {Initial::Kind::kZeros}};
     b.added = true;
     for (size_t file = i; file < base.hf.size(); file += parts.size()) {  // one each, or one per expert
       a.hf.push_back(FileTensor(base.hf[file], ".lora_A.weight", first_rank, rank, in));

@@ -13,8 +13,7 @@ void RepeatShared(LayerGraph& graph, const HfNames& names) {
   Layer &embedding = graph.layers[EmbeddingIndex(graph)], &head = graph.layers.back();
   const bool tied = std::get<HeadSpec>(head.spec).tied;
   embedding.repeated["embedding.weight"].push_back(names.at("embedding.weight"));
-  std::vector<std::string>& logits =
-      tied ? embedding.repeated["embedding.weight"] : head.repeated["logits.weight"];
+  std::vector<std::string>& logits = tied ? embedding.repeated["embedding.weight"] : head.repeated["logits.weight"];
   logits.push_back(names.at("logits.weight"));
 }
 

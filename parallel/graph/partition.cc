@@ -115,8 +115,9 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
                      outer ? "0" : "1; only the first and the last stage may have none");
   }
   if (said.front() < TapsIn(graph)) {
-    throw InputError(key, ": the first stage has ", said.front(), " decoder layers; the vision tower's features are added to ",
-                     "the outputs of the first ", TapsIn(graph), ", which must be there; wanted at least ", TapsIn(graph));
+    throw InputError(key, ": the first stage has ", said.front(),
+                     " decoder layers; the vision tower's features are added to ", "the outputs of the first ",
+                     TapsIn(graph), ", which must be there; wanted at least ", TapsIn(graph));
   }
   const int64_t sum = std::accumulate(said.begin(), said.end(), int64_t{0});
   if (sum != decoders) {
@@ -136,10 +137,9 @@ std::vector<StageLayers> AsSaid(const LayerGraph& graph, int stages, const std::
 
 }  // namespace
 
-std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
-                                         const std::vector<int>& explicit_layers, int64_t length) {
-  TRIREME_CHECK(graph.layers.size() >= 2 && stages >= 1)
-      << graph.layers.size() << " layers, " << stages << " stages";
+std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages, const std::vector<int>& explicit_layers,
+                                         int64_t length) {
+  TRIREME_CHECK(graph.layers.size() >= 2 && stages >= 1) << graph.layers.size() << " layers, " << stages << " stages";
   const auto decoders = static_cast<int>(DecodersIn(graph));
   if (!explicit_layers.empty()) return AsSaid(graph, stages, explicit_layers);
   if (stages > decoders && stages > 1) {
@@ -148,8 +148,9 @@ std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
   }
   const int64_t taps = TapsIn(graph);
   if (taps > 0 && stages - 1 > decoders - taps) {
-    throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders, " decoder layers, of which the ",
-                     "first ", taps, " take image features and stay together in the first stage; lower them to at most ",
+    throw InputError(stages, " stages (parallel.pipeline and virtual_stages) for ", decoders,
+                     " decoder layers, of which the ", "first ", taps,
+                     " take image features and stay together in the first stage; lower them to at most ",
                      decoders - taps + 1, " stages");
   }
   return Balance(graph, stages, length).Solve();

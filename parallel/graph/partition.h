@@ -25,8 +25,8 @@ struct StageLayers {  // indices into graph.layers: [begin, end)
 // layers. Otherwise: the number of decoder layers per stage; the vision tower and the embedding go with the first
 // stage, the head and the mtp layers with the last, and only those two stages may have none. Decoder layers that take
 // features of the tower beside the tokens are in the first stage, too.
-std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages,
-                                         const std::vector<int>& explicit_layers, int64_t length);
+std::vector<StageLayers> PartitionLayers(const LayerGraph& graph, int stages, const std::vector<int>& explicit_layers,
+                                         int64_t length);
 
 // "embedding, layers.0-3, head".
 std::string LayersText(const LayerGraph& graph, const StageLayers& stage);

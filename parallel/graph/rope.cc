@@ -33,7 +33,8 @@ double YarnScaled(const RopeSpec& rope, double frequency, int64_t pair) {
   return stretched * frequency / rope.factor + (1.0 - stretched) * frequency;
 }
 
-// Dynamic NTK: the base grows with what exceeds the limit, so that the slowest pair turns `factor` times slower per limit.
+// Dynamic NTK: the base grows with what exceeds the limit, so that the slowest pair turns `factor` times slower per
+// limit.
 double ThetaOf(const RopeSpec& rope, int64_t length) {
   if (rope.scaling != RopeSpec::Scaling::kDynamic || length <= rope.longest_positions) return rope.theta;
   const double ratio = static_cast<double>(length) / static_cast<double>(rope.longest_positions);
@@ -53,7 +54,8 @@ double Scaled(const RopeSpec& rope, double frequency, int64_t pair, int64_t leng
     case RopeSpec::Scaling::kYarn:
       return YarnScaled(rope, frequency, pair);
     case RopeSpec::Scaling::kLongrope:
-      return frequency / (length > rope.original_positions ? rope.long_factors : rope.short_factors).at(static_cast<size_t>(pair));
+      return frequency /
+             (length > rope.original_positions ? rope.long_factors : rope.short_factors).at(static_cast<size_t>(pair));
   }
   return frequency;
 }

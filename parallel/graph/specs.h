@@ -25,12 +25,11 @@ struct RopeSpec {
   double low_freq_factor = 1.0;   // llama3
   double high_freq_factor = 4.0;  // llama3
   int64_t original_positions = 8192;
-  double beta_fast =
-      32;                // yarn: pairs that rotate more often within the original positions are unchanged,
-  double beta_slow = 1;  // those that rotate less often are stretched
-  bool truncate = true;  // yarn: the boundaries between them are rounded to whole pairs
-  double magnitude = 1;  // yarn, longrope: cosine and sine are multiplied by it
-  int64_t longest_positions = 0;           // dynamic, longrope: what config.json says in max_position_embeddings
+  double beta_fast = 32;          // yarn: pairs that rotate more often within the original positions are unchanged,
+  double beta_slow = 1;           // those that rotate less often are stretched
+  bool truncate = true;           // yarn: the boundaries between them are rounded to whole pairs
+  double magnitude = 1;           // yarn, longrope: cosine and sine are multiplied by it
+  int64_t longest_positions = 0;  // dynamic, longrope: what config.json says in max_position_embeddings
   std::vector<double> short_factors = {};  // longrope: of each pair, in sequences of at most the original positions,
   std::vector<double> long_factors = {};   // and in longer ones
   std::vector<int64_t> sections = {};      // M-RoPE: pairs that turn by time, by row and by column; empty: one position
@@ -73,7 +72,8 @@ struct DeltaSpec {
   int64_t key_dim = 0;
   int64_t value_dim = 0;
   int64_t convolution = 4;  // tokens that the convolution sees
-  bool fused = true;        // files hold one matrix for q, k, v and z, and one for b and a (Qwen3-Next), not one each (Qwen3.5)
+  bool fused =
+      true;  // files hold one matrix for q, k, v and z, and one for b and a (Qwen3-Next), not one each (Qwen3.5)
 };
 
 struct AttentionSpec {
@@ -84,15 +84,15 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool qkv_by_group = false;  // files hold one matrix: of each key head its query heads, the key and the value
   bool output_bias = false;
-  bool qk_norm = false;  // RMSNorm of each query and key head before the rotary embedding
+  bool qk_norm = false;       // RMSNorm of each query and key head before the rotary embedding
   bool wide_qk_norm = false;  // the same of all query heads together, and of all key heads
   bool late_qk_norm = false;  // of each head, after the rotary embedding
   bool interleaved = false;   // adjacent elements are rotated together; otherwise first half with second half
-  double scale = 0;      // of the scores; 0: 1 / sqrt(head_dim)
-  int64_t window = 0;    // keys that a query attends to at most, its own among them; 0: any number
-  double soft_cap = 0;   // a score s is cap · tanh(s / cap); 0: none
-  bool sinks = false;    // each head has a score of its own that takes its part in the softmax and brings no value
-  bool output_gate = false;  // what attention gives is multiplied by sigmoid of a projection as wide as the queries
+  double scale = 0;           // of the scores; 0: 1 / sqrt(head_dim)
+  int64_t window = 0;         // keys that a query attends to at most, its own among them; 0: any number
+  double soft_cap = 0;        // a score s is cap · tanh(s / cap); 0: none
+  bool sinks = false;         // each head has a score of its own that takes its part in the softmax and brings no value
+  bool output_gate = false;   // what attention gives is multiplied by sigmoid of a projection as wide as the queries
   double norm_eps = 1e-6;
   RopeSpec rope;
   std::optional<LatentSpec> latent = {};  // in place of q, k and v
@@ -119,14 +119,14 @@ struct ExpertsSpec {  // a router sends each token through top_k of many mlps
   bool bias = false;         // of each expert's matrices
   bool router_bias = false;  // of the router's logits, trained
   MlpSpec::Activation activation = MlpSpec::Activation::kSilu;
-  double clamp = 0;          // clamped SwiGLU: limit of gate and up
-  double alpha = 1;          // clamped SwiGLU: gate · sigmoid(alpha · gate)
+  double clamp = 0;  // clamped SwiGLU: limit of gate and up
+  double alpha = 1;  // clamped SwiGLU: gate · sigmoid(alpha · gate)
 };
 
 struct EmbeddingSpec {
   int64_t vocabulary = 0;
   int64_t hidden = 0;
-  double scale = 1;              // of its output
+  double scale = 1;             // of its output
   bool scale_in_dtype = false;  // the scale is rounded to the dtype of the weight
   bool sees = false;  // its input are the vision tower's features, which replace the embeddings of image tokens
   int64_t taps = 0;   // further sets of features for the decoder layers, which follow the tokens in its output
@@ -149,8 +149,8 @@ struct TowerSpec {
   int64_t merge = 2;
   int64_t window = 0;      // tokens per side of an attention window; 0: every block attends over whole frames
   int64_t table_side = 0;  // of the square table of learned positions, interpolated to each image; 0: none
-  // Patches per side of a tile: images are cut into tiles of one size, which count as frames. Each has a class token before its
-  // patches and a learned position for each of them; heads do not turn. 0: images have grids of their own.
+  // Patches per side of a tile: images are cut into tiles of one size, which count as frames. Each has a class token
+  // before its patches and a learned position for each of them; heads do not turn. 0: images have grids of their own.
   int64_t tile = 0;
 };
 
@@ -176,7 +176,8 @@ struct VisionSpec {  // norm, attention both ways, add; norm, mlp, add
   double norm_eps = 1e-6;
   bool qkv_bias = true;
   bool wide_qk_norm = false;  // RMSNorm of all query heads together, and of all key heads
-  double scale_start = 0;     // what is added to the residual stream is multiplied by a vector that starts so; 0: it is not
+  double scale_start =
+      0;  // what is added to the residual stream is multiplied by a vector that starts so; 0: it is not
   bool windowed = false;
   bool tapped = false;  // its output is kept for the decoder layers as well
 };
@@ -186,9 +187,9 @@ struct MergerSpec {  // norm; neighbours joined, fc2(gelu(fc1(x))): the features
   int64_t outputs = 0;
   bool layer_norm = false;
   double norm_eps = 1e-6;
-  int64_t units = 0;           // of fc1; 0: as many as the joined patches have elements
-  bool joins_first = false;    // neighbours are joined before the norm
-  int64_t taps = 0;  // further mergers, of tapped blocks: they join before the norm
+  int64_t units = 0;         // of fc1; 0: as many as the joined patches have elements
+  bool joins_first = false;  // neighbours are joined before the norm
+  int64_t taps = 0;          // further mergers, of tapped blocks: they join before the norm
 };
 
 // Multi-token prediction: the hidden state of a position, joined with the embedding of the token `depth`

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kExpertPlace = "{expert}";
 constexpr std::string_view kDecay = "delta.decay.log_rate";  // a module of Gated DeltaNet's own vectors
-constexpr std::string_view kModelNorm = "model_norm";  // the head's norm, in whichever layer it is
+constexpr std::string_view kModelNorm = "model_norm";        // the head's norm, in whichever layer it is
 
 std::string WithoutLast(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
@@ -35,8 +35,8 @@ struct Module {
   bool linear = false;   // can have a low-rank pair
   bool in_block = true;  // part of attention, mlp or experts; not a router or gate
   ModelPart part = ModelPart::kLanguage;
-  bool bare = false;     // a tensor of a larger module, without ".weight": sinks, experts that files stack
-  int64_t experts = 0;   // 0: not an expert
+  bool bare = false;    // a tensor of a larger module, without ".weight": sinks, experts that files stack
+  int64_t experts = 0;  // 0: not an expert
 
   // Whether the name is `wanted` or ends with "." and `wanted`.
   bool Is(const std::string& wanted) const {
@@ -55,8 +55,7 @@ void AppendModules(const LayerGraph& graph, size_t index, std::vector<Module>& m
   const Layer& layer = graph.layers[index];
   std::map<std::string, bool> is_matrix;  // by tensor
   for (const Parameter& parameter : ParametersOf(graph, {layer.name, layer.spec, layer.hf_names}, {})) {
-    for (const HfTensor& tensor : parameter.hf)
-      is_matrix[tensor.name] = parameter.declaration.dims.size() > 1;
+    for (const HfTensor& tensor : parameter.hf) is_matrix[tensor.name] = parameter.declaration.dims.size() > 1;
   }
   const bool has_linear = DecoderOf(layer.spec) != nullptr || std::holds_alternative<VisionSpec>(layer.spec) ||
                           std::holds_alternative<MergerSpec>(layer.spec);
@@ -82,8 +81,7 @@ std::vector<Module> ModulesOf(const LayerGraph& graph) {
   return modules;
 }
 
-[[noreturn]] void RefuseName(const std::string& key, const std::string& name,
-                             const std::vector<Module>& modules) {
+[[noreturn]] void RefuseName(const std::string& key, const std::string& name, const std::vector<Module>& modules) {
   std::vector<std::string> known = {kAllLinear};
   for (const Module& module : modules) {
     const std::string last = LastWord(module.name);
@@ -105,12 +103,14 @@ std::regex PatternOf(const std::string& key, const std::string& text) {
 // An adapter of such a tensor has no module to be saved under.
 void RefuseBare(const std::string& key, const Module& module) {
   if (!module.bare) return;
-  throw InputError(key, ": ", module.name, " is a tensor, not a module, and adapters of such tensors are not supported; ",
+  throw InputError(key, ": ", module.name,
+                   " is a tensor, not a module, and adapters of such tensors are not supported; ",
                    "remove it, or use tuning.kind full or freeze");
 }
 
 // The modules that one name of the key matches, at least one.
-std::vector<const Module*> Matched(const std::vector<Module>& modules, const std::string& key, const std::string& name) {
+std::vector<const Module*> Matched(const std::vector<Module>& modules, const std::string& key,
+                                   const std::string& name) {
   std::optional<std::regex> pattern;
   if (name.starts_with(kRegex)) pattern = PatternOf(key, name.substr(sizeof(kRegex) - 1));
   std::vector<const Module*> matched;
@@ -126,7 +126,8 @@ std::vector<const Module*> Matched(const std::vector<Module>& modules, const std
     std::erase_if(matched, std::not_fn(of_language));
   }
   if (matched.empty() && pattern) {
-    throw InputError(key, ": '", name, "' matches the whole name of no module, such as ", OfExpert(modules.at(1).name, 0));
+    throw InputError(key, ": '", name, "' matches the whole name of no module, such as ",
+                     OfExpert(modules.at(1).name, 0));
   }
   if (matched.empty()) RefuseName(key, name, modules);
   return matched;
@@ -145,7 +146,8 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
     }
   }
   if (chosen.empty() && !targets.names.empty() && !targets.frozen.empty() && excluded.empty()) {
-    throw InputError(targets.key, ": ", Join(targets.names), " are in parts that tuning.freeze names; nothing would be trained");
+    throw InputError(targets.key, ": ", Join(targets.names),
+                     " are in parts that tuning.freeze names; nothing would be trained");
   }
   if (chosen.empty() && !excluded.empty()) {
     throw InputError(targets.key, ": ", Join(targets.names), " without tuning.exclude: ", Join(targets.excluded),
@@ -170,8 +172,8 @@ void Train(LayerGraph& graph, const Module& module) {
 // Dropout of a pair's input follows a token's place in its row, which patches of images do not have.
 void RefuseTowerDropout(const AdapterPlan& plan, const Module& module) {
   if (plan.dropout == 0 || module.part == ModelPart::kLanguage) return;
-  throw InputError("tuning.dropout = ", plan.dropout, ": ", module.name, " is in the vision tower, whose LoRA adapters have no ",
-                   "dropout; set it to 0");
+  throw InputError("tuning.dropout = ", plan.dropout, ": ", module.name,
+                   " is in the vision tower, whose LoRA adapters have no ", "dropout; set it to 0");
 }
 
 void TrainNothing(LayerGraph& graph) {
@@ -179,14 +181,12 @@ void TrainNothing(LayerGraph& graph) {
 }
 
 // The plan's entry for a module; all experts must have the same.
-std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& module,
-                                    std::set<std::string>& used) {
+std::optional<AdapterModule> Wanted(const AdapterPlan& plan, const Module& module, std::set<std::string>& used) {
   std::optional<AdapterModule> wanted;
   for (int64_t expert = 0; expert < std::max<int64_t>(module.experts, 1); ++expert) {
     const std::string name = OfExpert(module.name, expert);
     const auto found = plan.modules.find(name);
-    const std::optional<AdapterModule> own =
-        found == plan.modules.end() ? std::nullopt : std::optional(found->second);
+    const std::optional<AdapterModule> own = found == plan.modules.end() ? std::nullopt : std::optional(found->second);
     if (expert > 0 && own != wanted) {
       throw InputError("adapter: ", name, " has ",
                        own ? Concat("rank ", own->rank, ", alpha ", own->alpha) : "no LoRA adapter",
@@ -306,10 +306,11 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
 
 void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& saved, int64_t last_layers) {
   const std::vector<Module> modules = ModulesOf(graph);
-  const int64_t decoders = DecodersIn(graph), head = static_cast<int64_t>(graph.layers.size() - EmbeddingIndex(graph)) - 1;
+  const int64_t decoders = DecodersIn(graph),
+                head = static_cast<int64_t>(graph.layers.size() - EmbeddingIndex(graph)) - 1;
   if (last_layers > decoders) {
-    throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders,
-                     " layers; write at most ", decoders);
+    throw InputError("tuning.last_layers = ", last_layers, "; the model has ", decoders, " layers; write at most ",
+                     decoders);
   }
   TrainNothing(graph);
   for (const Module* module : Chosen(modules, targets)) {

@@ -13,10 +13,10 @@
 
 namespace trireme {
 
-// Attention, mlp and experts; not routers, not the head. Of a model that sees: of its language model; a part's name means the
-// same of that part.
+// Attention, mlp and experts; not routers, not the head. Of a model that sees: of its language model; a part's name
+// means the same of that part.
 inline constexpr char kAllLinear[] = "all-linear";
-inline constexpr char kAllWeights[] = "all";        // for freeze: every weight of the layers
+inline constexpr char kAllWeights[] = "all";  // for freeze: every weight of the layers
 
 // Parts of a model that sees, for tuning.freeze and optimizer.lr_by_name: the tower, its mergers, and all else.
 enum class ModelPart { kLanguage, kVision, kAligner };
@@ -46,8 +46,8 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan);
 // Trains no weight of these parts, whatever else is trained. Refuses to leave nothing.
 void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts);
 
-// Marks the matrices of attention, mlp and experts as packed, except those that the names mean; nothing of them is trained.
-// Refuses matrices that the tuning trains as they are.
+// Marks the matrices of attention, mlp and experts as packed, except those that the names mean; nothing of them is
+// trained. Refuses matrices that the tuning trains as they are.
 void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except);
 
 // Whether training needs to know what pairs started with: the weights beside them have lost it.

@@ -23,16 +23,11 @@ const LowRankWeights* PairsOf(const Projection& projection) {
 // `tensor`: the group over which inputs may be split; nullptr: another than the tensor-parallel one, or none.
 Projection::Place PlaceOf(const Layer& layer, const Weights& weights, const LayerOptions& options, int rank,
                           Communicator* tensor = nullptr) {
-  return {.layer = layer,
-          .weights = weights,
-          .dropout = options.adapter_dropout,
-          .tensor_rank = rank,
-          .tensor = tensor};
+  return {
+      .layer = layer, .weights = weights, .dropout = options.adapter_dropout, .tensor_rank = rank, .tensor = tensor};
 }
 
-int ExpertTensorRank(const ExpertParallel& parallel) {
-  return parallel.group.rank() % parallel.expert_tensor;
-}
+int ExpertTensorRank(const ExpertParallel& parallel) { return parallel.group.rank() % parallel.expert_tensor; }
 
 // Of a projection whose query heads are twice as wide, [query | gate] each: q|k|v, and the gates of all heads.
 std::pair<at::Tensor, at::Tensor> SplitGate(const at::Tensor& projected, const HeadShape& shape) {
@@ -45,7 +40,8 @@ std::pair<at::Tensor, at::Tensor> SplitGate(const at::Tensor& projected, const H
 // q|k|v of a projection that has, for each key head, its query heads, the key and the value.
 at::Tensor Ungrouped(const at::Tensor& projected, const HeadShape& shape) {
   const int64_t queries = shape.heads / shape.kv_heads;
-  const auto parts = projected.unflatten(-1, {shape.kv_heads, queries + 2, shape.head_dim}).split_with_sizes({queries, 1, 1}, -2);
+  const auto parts =
+      projected.unflatten(-1, {shape.kv_heads, queries + 2, shape.head_dim}).split_with_sizes({queries, 1, 1}, -2);
   return at::cat({parts[0].flatten(1), parts[1].flatten(1), parts[2].flatten(1)}, -1);
 }
 
@@ -110,9 +106,9 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
 }
 
 at::Tensor DecoderLayer::Forward(const at::Tensor& x, PassContext& pass) const {
-  const AddedNorm entered_norm =
-      attention_norm_ != nullptr && offset_ == 0 ? CarriedRmsNorm(x, *attention_norm_, spec_.norm_eps)
-                                                 : AddedNorm{x, Normalised(x, attention_norm_)};
+  const AddedNorm entered_norm = attention_norm_ != nullptr && offset_ == 0
+                                     ? CarriedRmsNorm(x, *attention_norm_, spec_.norm_eps)
+                                     : AddedNorm{x, Normalised(x, attention_norm_)};
   const at::Tensor branch =
       Added(Attention(GatherNormalised(entered_norm.normalised, x, attention_norm_), pass), attention_output_norm_);
   const AddedNorm attended = AddAttention(entered_norm.sum, branch, pass);
@@ -130,14 +126,12 @@ at::Tensor DecoderLayer::Added(const at::Tensor& branch, const Weight* norm) con
   return spec_.branch_scale == 1 ? normalised : normalised * spec_.branch_scale;
 }
 
-at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
-                             PassContext& pass) const {
+at::Tensor DecoderLayer::Add(const at::Tensor& x, const at::Tensor& branch, const char* part, PassContext& pass) const {
   const auto dropout = HiddenDropout(name_ + part, dropout_, pass, parallel_);
   return dropout ? DropoutAdd(x, branch, dropout) : x + branch;
 }
 
-AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& branch,
-                                     PassContext& pass) const {
+AddedNorm DecoderLayer::AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const {
   const bool drops = dropout_ != 0 && pass.options.dropout;
   if (!drops && mlp_norm_ != nullptr && offset_ == 0) return AddRmsNorm(x, branch, *mlp_norm_, spec_.norm_eps);
   const at::Tensor sum = Add(x, branch, ".attention", pass);
@@ -159,8 +153,7 @@ LinearInput DecoderLayer::GatherNormalised(const at::Tensor& normalised, const a
 at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) const {
   if (delta_) return ReduceFromTensorRegion(delta_->Forward(x, pass), parallel_);
   if (latent_) {
-    return AddBias(ReduceFromTensorRegion(output_.Forward(latent_->Forward(x, pass), pass), parallel_),
-                   output_bias_);
+    return AddBias(ReduceFromTensorRegion(output_.Forward(latent_->Forward(x, pass), pass), parallel_), output_bias_);
   }
   const HeadShape shape{.rows = pass.input.rows,
                         .length = pass.input.length,
@@ -173,8 +166,8 @@ at::Tensor DecoderLayer::Attention(const LinearInput& x, PassContext& pass) cons
   if (spec_.attention.output_gate) std::tie(projected, gate) = SplitGate(projected, shape);
   const at::Tensor qkv = Rearranged(projected, shape);
   const bool now = spec_.attention.qk_norm && offset_ == 0, late = spec_.attention.late_qk_norm;
-  Heads heads = SplitHeads(qkv, shape, now ? query_norm_ : nullptr, now ? key_norm_ : nullptr,
-                           pass.TableFor(rotation_));
+  Heads heads =
+      SplitHeads(qkv, shape, now ? query_norm_ : nullptr, now ? key_norm_ : nullptr, pass.TableFor(rotation_));
   if (late) heads.query = RmsNorm(heads.query, *query_norm_, spec_.attention.norm_eps);
   if (late) heads.key = RmsNorm(heads.key, *key_norm_, spec_.attention.norm_eps);
   return AddBias(ReduceFromTensorRegion(AttentionCore(heads, gate, pass), parallel_), output_bias_);
@@ -200,7 +193,8 @@ at::Tensor DecoderLayer::Rearranged(const at::Tensor& qkv, const HeadShape& shap
     return at::cat({halves, elements[1]}, -1).flatten(1);
   };
   return at::cat({rearranged(parts[0], query_norm_, spec.heads, shape.heads),
-                  rearranged(parts[1], key_norm_, spec.kv_heads, shape.kv_heads), parts[2]}, -1);
+                  rearranged(parts[1], key_norm_, spec.kv_heads, shape.kv_heads), parts[2]},
+                 -1);
 }
 
 at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const at::Tensor& gate, PassContext& pass) const {
@@ -215,7 +209,8 @@ at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const at::Tensor& gat
     return output_.Forward(Gated(attended, gate), pass);
   }
   // The product saves both of its sides: what attention gives is not recomputed.
-  if (gate.defined()) return output_.Forward(Gated(ContextAttention(heads, rule, pass.input.context, context_), gate), pass);
+  if (gate.defined())
+    return output_.Forward(Gated(ContextAttention(heads, rule, pass.input.context, context_), gate), pass);
   const bool hides = rule.window > 0 && rule.window < pass.input.length;
   const bool own_softmax = rule.scale != plain_scale || rule.soft_cap > 0 || rule.sinks != nullptr;
   if (hides || own_softmax || !pass.input.context->plain()) {
@@ -252,17 +247,14 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   if (!mlp_) return GiveShare(experts.Forward(share, tokens, inputs, {}, adapters), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
-  const auto up = [&] {
-    activated = mlp_->Up(GatherNormalised(attended.normalised, attended.sum, mlp_norm_), pass);
-  };
+  const auto up = [&] { activated = mlp_->Up(GatherNormalised(attended.normalised, attended.sum, mlp_norm_), pass); };
   const auto down = [&] { shared = Shared(activated, share, pass); };
   const at::Tensor routed =
       experts.Forward(share, tokens, inputs, {.on_the_way = up, .on_the_way_back = down}, adapters);
   return GiveShare(routed + shared, parallel_);
 }
 
-at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share,
-                                PassContext& pass) const {
+at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const {
   const at::Tensor mine = TakeShare(mlp_->Down(activated, pass), parallel_);
   if (!shared_gate_.there()) return mine;
   at::Tensor gate = RouterLogits(share, shared_gate_.weight());
@@ -272,7 +264,8 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
   }
   if (const LowRankWeights* pairs = PairsOf(shared_gate_); pairs != nullptr && pass.options.adapters) {
     const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
-    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShare(pass)}, *pairs);
+    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShare(pass)},
+                      *pairs);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
 }

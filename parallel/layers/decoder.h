@@ -20,8 +20,7 @@ namespace trireme {
 
 class DecoderLayer : public RunningLayer {
  public:
-  DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
-               const LayerOptions& options);
+  DecoderLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel, const LayerOptions& options);
   at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 
@@ -43,8 +42,7 @@ class DecoderLayer : public RunningLayer {
   // What is added to the residual stream of a branch: normalised (`norm`: by it) and scaled, where the family says so.
   at::Tensor Added(const at::Tensor& branch, const Weight* norm) const;
   // x + branch, with dropout on the branch in training.
-  at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part,
-                 PassContext& pass) const;
+  at::Tensor Add(const at::Tensor& x, const at::Tensor& branch, const char* part, PassContext& pass) const;
   AddedNorm AddAttention(const at::Tensor& x, const at::Tensor& branch, PassContext& pass) const;
   // `normalised` inside a block; with recomputation it is recomputed from `x` and `norm`. No norm: x itself.
   LinearInput GatherNormalised(const at::Tensor& normalised, const at::Tensor& x, const Weight* norm) const;
@@ -59,13 +57,13 @@ class DecoderLayer : public RunningLayer {
   const bool recompute_;  // attention core, norms and activation are recomputed in the backward pass
   const double offset_;   // added to the norms' weights
   const Rotation rotation_;
-  const Weight* attention_norm_;         // nullptr, as the following: the family has none
+  const Weight* attention_norm_;  // nullptr, as the following: the family has none
   const Weight* attention_output_norm_;
   const Projection qkv_;  // [(heads + 2 kv_heads) · head_dim of this rank, hidden]
   const Weight* qkv_bias_;
   const Weight* query_norm_;  // [head_dim]
   const Weight* key_norm_;
-  const Weight* sinks_;       // [heads of this rank]
+  const Weight* sinks_;      // [heads of this rank]
   const Projection output_;  // [hidden, heads · head_dim of this rank]
   const Weight* output_bias_;
   const Weight* mlp_norm_;
@@ -76,7 +74,7 @@ class DecoderLayer : public RunningLayer {
   const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;
   std::optional<ExpertsBlock> base_experts_;  // the same without low-rank pairs
-  const Projection shared_gate_;  // [1, hidden]
+  const Projection shared_gate_;              // [1, hidden]
 };
 
 }  // namespace trireme

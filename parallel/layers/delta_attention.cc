@@ -84,7 +84,10 @@ DeltaAttention::DeltaAttention(const AttentionSpec& spec, const Projection::Plac
 
 DeltaAttention::Deal DeltaAttention::DealTo(const Communicator& group) const {
   const int64_t copies = CopiesFor(groups_, values_, group.size());
-  return {.copies = copies, .padding = PaddingTo(groups_ * copies, group.size()), .ranks = group.size(), .rank = group.rank()};
+  return {.copies = copies,
+          .padding = PaddingTo(groups_ * copies, group.size()),
+          .ranks = group.size(),
+          .rank = group.rank()};
 }
 
 at::Tensor DeltaAttention::ByGroup(const at::Tensor& channels) const {
@@ -106,7 +109,8 @@ DeltaAttention::Projected DeltaAttention::Project(const LinearInput& x, PassCont
   return {.mixed = at::cat({parts[0], rates}, -1), .gate = parts[1].flatten(1)};
 }
 
-at::Tensor DeltaAttention::Spread(const at::Tensor& x, bool keys, const std::vector<int64_t>& widths, const Deal& deal) const {
+at::Tensor DeltaAttention::Spread(const at::Tensor& x, bool keys, const std::vector<int64_t>& widths,
+                                  const Deal& deal) const {
   if (deal.copies == 1 && deal.padding == 0) return x;
   std::vector<at::Tensor> parts;
   int64_t begin = keys ? 2 * spec_.key_dim : 0;
@@ -155,14 +159,15 @@ at::Tensor DeltaAttention::Train(const at::Tensor& mixed, PassContext& pass) con
   const at::Tensor convolved =
       CausalConv(groups.mixed.narrow(-1, 0, channels).flatten(1), groups.conv,
                  std::make_shared<const ConvPlaces>(PlacesInRuns(runs, tokens, spec_.convolution)));
-  const at::Tensor output = GatedDelta(InputsOf(convolved, groups),
-                                       std::make_shared<const DeltaChunks>(CutIntoChunks(runs, tokens)));
+  const at::Tensor output =
+      GatedDelta(InputsOf(convolved, groups), std::make_shared<const DeltaChunks>(CutIntoChunks(runs, tokens)));
   const at::Tensor by_group = output.reshape({tokens, groups.mixed.size(1), -1});
   return LocalSequences(by_group, plan, context_).narrow(1, 0, groups_ * deal_.copies).flatten(1);
 }
 
 bool DeltaAttention::PassesStates(const at::Tensor& mixed, const ContextPlan& plan) const {
-  return context_.group.size() > 1 && context_.ulysses == 1 && (mixed.is_cpu() || mixed.is_cuda()) && !HasPrefixes(plan);
+  return context_.group.size() > 1 && context_.ulysses == 1 && (mixed.is_cpu() || mixed.is_cuda()) &&
+         !HasPrefixes(plan);
 }
 
 at::Tensor DeltaAttention::TrainByPassing(const at::Tensor& mixed, const ContextPlan& plan) const {
@@ -206,8 +211,8 @@ at::Tensor DeltaAttention::Generate(const at::Tensor& mixed, KeyValueCache& cach
   const ExtendedRows places(rows, reach);
   const at::Tensor extended =
       at::cat({states.recent.flatten(0, 1), fresh}).index_select(0, IndexOn(mixed, places.sources));
-  const auto conv_places = std::make_shared<const ConvPlaces>(
-      PlacesInRuns(places.extended, extended.size(0), spec_.convolution));
+  const auto conv_places =
+      std::make_shared<const ConvPlaces>(PlacesInRuns(places.extended, extended.size(0), spec_.convolution));
   const at::Tensor convolved =
       CausalConv(extended, groups.conv, conv_places).index_select(0, IndexOn(mixed, places.results));
   const int64_t tokens = convolved.size(0);
@@ -222,8 +227,7 @@ at::Tensor DeltaAttention::Generate(const at::Tensor& mixed, KeyValueCache& cach
 
 at::Tensor DeltaAttention::Forward(const LinearInput& x, PassContext& pass) const {
   const auto [mixed, gate] = Project(x, pass);
-  const at::Tensor mean =
-      pass.options.cache != nullptr ? Generate(mixed, *pass.options.cache) : Train(mixed, pass);
+  const at::Tensor mean = pass.options.cache != nullptr ? Generate(mixed, *pass.options.cache) : Train(mixed, pass);
   const at::Tensor normalised = RmsNorm(mean.reshape({-1, spec_.value_dim}), norm_, norm_eps_).view_as(mean);
   const at::Tensor gated = normalised.to(at::kFloat) * at::silu(gate.to(at::kFloat));
   return output_.Forward(gated.to(mean.scalar_type()), pass);

@@ -2,9 +2,10 @@
 // short convolution, the gated delta rule over this rank's heads, a norm gated by z.
 //
 // Heads stand in groups: a key head with the value heads that it serves. Tensor ranks have some groups each. The state
-// passes along the sequence. In a ring, context ranks keep their tokens and pass states on (parallel/context/passed_states.h).
-// Otherwise, and with shared prefixes, they exchange tokens for groups; with fewer groups than ranks, groups are cut into
-// several, each with a copy of the key head, and ranks that still get none compute zeros.
+// passes along the sequence. In a ring, context ranks keep their tokens and pass states on
+// (parallel/context/passed_states.h). Otherwise, and with shared prefixes, they exchange tokens for groups; with fewer
+// groups than ranks, groups are cut into several, each with a copy of the key head, and ranks that still get none
+// compute zeros.
 #pragma once
 
 #include <memory>
@@ -64,16 +65,16 @@ class DeltaAttention {
   const DeltaSpec spec_;
   const double norm_eps_;
   const ContextParallel& context_;
-  const int64_t groups_;   // key heads of this rank
-  const int64_t values_;   // value heads of each
-  const Deal deal_;        // where context ranks exchange tokens for groups
-  const Projection qkvz_, ba_;         // as files fuse them, group by group, or
+  const int64_t groups_;              // key heads of this rank
+  const int64_t values_;              // value heads of each
+  const Deal deal_;                   // where context ranks exchange tokens for groups
+  const Projection qkvz_, ba_;        // as files fuse them, group by group, or
   const Projection qkv_, z_, b_, a_;  // one by one
-  const Weight& conv_;       // [channels, 1, taps]
-  const Weight& log_rate_;   // [value heads]
-  const Weight& time_bias_;  // [value heads]
-  const Weight& norm_;       // [value_dim]
-  const Projection output_;  // [hidden, value heads · value_dim]
+  const Weight& conv_;                // [channels, 1, taps]
+  const Weight& log_rate_;            // [value heads]
+  const Weight& time_bias_;           // [value heads]
+  const Weight& norm_;                // [value_dim]
+  const Projection output_;           // [hidden, value heads · value_dim]
 };
 
 }  // namespace trireme

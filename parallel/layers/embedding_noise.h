@@ -1,5 +1,5 @@
-// NEFTune's noise: what is added to the embeddings of each document in training. It follows from the step's seed, a token's
-// identity and the column alone, so that every layout adds the same.
+// NEFTune's noise: what is added to the embeddings of each document in training. It follows from the step's seed, a
+// token's identity and the column alone, so that every layout adds the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
-// The head: the final norm and the weight of the logits, or of a value head's scores, for whatever objective the pass has. The objective
-// also gets the hidden states of multi-token prediction, which arrive normalised. What is computed from them,
-// and in which chunks, is up to the objective.
+// The head: the final norm and the weight of the logits, or of a value head's scores, for whatever objective the pass
+// has. The objective also gets the hidden states of multi-token prediction, which arrive normalised. What is computed
+// from them, and in which chunks, is up to the objective.
 #pragma once
 
 #include "parallel/layers/layer.h"
@@ -27,7 +27,7 @@ class HeadLayer : public RunningLayer {
   HeadSpec spec_;
   const TensorParallel& parallel_;
   const ContextParallel& context_;
-  const Weight* norm_;    // nullptr: the input is already normalised
+  const Weight* norm_;  // nullptr: the input is already normalised
   // [vocabulary / tp, hidden]; the embedding's if tied; [1, hidden] of a value head
   const Weight& weight_;
   const Weight *value_, *value_bias_;  // of a value head beside the logits; nullptr: there is none

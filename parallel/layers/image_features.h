@@ -1,5 +1,5 @@
-// Where the features of images enter the decoder: they replace the embeddings of image tokens, and further sets of them are
-// added to the outputs of the first decoder layers (deepstack).
+// Where the features of images enter the decoder: they replace the embeddings of image tokens, and further sets of them
+// are added to the outputs of the first decoder layers (deepstack).
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The image tokens among those that this rank holds between tensor-parallel blocks, and which of the images' tokens each
-// is: [image tokens here] int64, on the pass's device.
+// The image tokens among those that this rank holds between tensor-parallel blocks, and which of the images' tokens
+// each is: [image tokens here] int64, on the pass's device.
 struct ImagePlaces {
   at::Tensor token;
   at::Tensor feature;
@@ -20,8 +20,8 @@ struct ImagePlaces {
 };
 
 // x: [tokens (or this rank's share), hidden]; features: [(1 + taps) · image tokens, hidden], the same on every
-// tensor-parallel rank. Returns x with its image tokens replaced, followed by this rank's features of each tap. `whole` is
-// the layout of the features, without sequence parallelism; it outlives the backward pass.
+// tensor-parallel rank. Returns x with its image tokens replaced, followed by this rank's features of each tap. `whole`
+// is the layout of the features, without sequence parallelism; it outlives the backward pass.
 at::Tensor PlaceFeatures(const at::Tensor& x, const at::Tensor& features, int64_t taps, const PassContext& pass,
                          const TensorParallel& parallel, const TensorParallel& whole);
 

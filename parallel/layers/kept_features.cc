@@ -18,7 +18,8 @@ std::vector<size_t> KeptFeatures::Missing(const std::vector<ContentDigest>& imag
 }
 
 at::Tensor KeptFeatures::Join(const at::Tensor& computed, const std::vector<size_t>& missing,
-                              const std::vector<ContentDigest>& images, const std::vector<int64_t>& tokens, int64_t sets) {
+                              const std::vector<ContentDigest>& images, const std::vector<int64_t>& tokens,
+                              int64_t sets) {
   const at::Tensor found = computed.view({sets, computed.size(0) / sets, computed.size(1)});
   std::vector<at::Tensor> parts;
   int64_t begin = 0;
@@ -31,7 +32,8 @@ at::Tensor KeptFeatures::Join(const at::Tensor& computed, const std::vector<size
       ++uses_;
     }
   }
-  TRIREME_CHECK(begin == found.size(1)) << found.size(1) << " tokens passed the tower, but the images that were missing have " << begin;
+  TRIREME_CHECK(begin == found.size(1)) << found.size(1)
+                                        << " tokens passed the tower, but the images that were missing have " << begin;
   for (const size_t i : missing) Keep(images[i], parts[i]);
   return at::cat(parts, 1).flatten(0, 1);
 }

@@ -1,5 +1,6 @@
-// KeptFeatures: what a vision tower that is not trained made of images, in host memory, so that an image that comes again does
-// not pass the tower again. Which image is which is said by whoever makes micro batches; what features are for is not known here.
+// KeptFeatures: what a vision tower that is not trained made of images, in host memory, so that an image that comes
+// again does not pass the tower again. Which image is which is said by whoever makes micro batches; what features are
+// for is not known here.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,11 +21,11 @@ class KeptFeatures {
   // Which of the images the tower has to run on, by index.
   std::vector<size_t> Missing(const std::vector<ContentDigest>& images) const;
 
-  // computed: [sets · tokens of the missing images, outputs], the sets of all images one after another. Keeps them, as long
-  // as there is room, and returns the same of all images. An image that finds no room passes the tower each time: images
-  // come in turn, so that dropping the oldest ones would leave none that is asked for again.
-  at::Tensor Join(const at::Tensor& computed, const std::vector<size_t>& missing, const std::vector<ContentDigest>& images,
-                  const std::vector<int64_t>& tokens, int64_t sets);
+  // computed: [sets · tokens of the missing images, outputs], the sets of all images one after another. Keeps them, as
+  // long as there is room, and returns the same of all images. An image that finds no room passes the tower each time:
+  // images come in turn, so that dropping the oldest ones would leave none that is asked for again.
+  at::Tensor Join(const at::Tensor& computed, const std::vector<size_t>& missing,
+                  const std::vector<ContentDigest>& images, const std::vector<int64_t>& tokens, int64_t sets);
 
   // How many images did without the tower since the last call.
   int64_t TakeUses() { return std::exchange(uses_, 0); }

@@ -42,8 +42,8 @@ class KeyValueCache {
 
   // The same over latents, whose first `rank` elements are also the values of all heads. query: [tokens,
   // heads, dim]; latent: [tokens, dim]. Returns [tokens, heads · rank].
-  at::Tensor AttendLatents(const std::string& layer, const at::Tensor& query, const at::Tensor& latent,
-                           int64_t rank, double scale) {
+  at::Tensor AttendLatents(const std::string& layer, const at::Tensor& query, const at::Tensor& latent, int64_t rank,
+                           double scale) {
     const Heads heads{query.unsqueeze(0).unsqueeze(0), latent.unsqueeze(0).unsqueeze(0), {}};
     return PagedAttention(heads, rank, scale, rows_, layers_[layer], scratch_);
   }

@@ -36,8 +36,7 @@ at::Tensor LatentAttention::Queries(const LinearInput& x, PassContext& pass) con
 // changes.
 at::Tensor LatentAttention::Turned(const at::Tensor& x, PassContext& pass) const {
   const at::Tensor halves =
-      latent_.interleaved ? x.unflatten(-1, {latent_.qk_rope_head_dim / 2, 2}).transpose(-2, -1).flatten(-2)
-                          : x;
+      latent_.interleaved ? x.unflatten(-1, {latent_.qk_rope_head_dim / 2, 2}).transpose(-2, -1).flatten(-2) : x;
   return Rotate(halves.contiguous(), pass.TableFor(rotation_));
 }
 
@@ -66,8 +65,7 @@ void LatentAttention::AddRowPairsToQueries(const at::Tensor& own, const at::Tens
   }
 }
 
-void LatentAttention::AddRowPairsToValues(const at::Tensor& mixed, const at::Tensor& values,
-                                          PassContext& pass) const {
+void LatentAttention::AddRowPairsToValues(const at::Tensor& mixed, const at::Tensor& values, PassContext& pass) const {
   const RowAdapters& rows = *RowAdaptersOf(pass);
   const std::vector<const LowRankWeights*> pairs = rows.PairsOf(kv_b_.role());
   at::Tensor sum = values;
@@ -75,8 +73,7 @@ void LatentAttention::AddRowPairsToValues(const at::Tensor& mixed, const at::Ten
     const LowRankWeights* pair = pairs[static_cast<size_t>(group.adapter)];
     if (pair == nullptr) continue;
     const at::Tensor low = at::matmul(mixed.index_select(0, group.rows), pair->a->value.t());
-    const at::Tensor b =
-        OfHeads(pair->blocks.front().b->value).narrow(1, latent_.qk_nope_head_dim, latent_.value_dim);
+    const at::Tensor b = OfHeads(pair->blocks.front().b->value).narrow(1, latent_.qk_nope_head_dim, latent_.value_dim);
     sum.index_add_(0, group.rows, at::bmm(low.transpose(0, 1), b.transpose(1, 2)).transpose(0, 1),
                    pair->blocks.front().scale);
   }
@@ -91,9 +88,8 @@ at::Tensor LatentAttention::OverLatents(const at::Tensor& own, const at::Tensor&
   const at::Tensor projected = at::bmm(own.transpose(0, 1), expansion[0]).transpose(0, 1);
   if (RowAdaptersOf(pass) != nullptr) AddRowPairsToQueries(own, projected, pass);
   const at::Tensor query = at::cat({projected, turned}, -1);  // [tokens, heads, kv_rank + qk_rope_head_dim]
-  const at::Tensor mixed =
-      pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale)
-          .view({-1, heads_, latent_.kv_rank});
+  const at::Tensor mixed = pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale)
+                               .view({-1, heads_, latent_.kv_rank});
   const at::Tensor values =
       at::bmm(mixed.transpose(0, 1), expansion[1].transpose(1, 2)).transpose(0, 1);  // [tokens, heads, value_dim]
   if (RowAdaptersOf(pass) != nullptr) AddRowPairsToValues(mixed, values, pass);
@@ -101,11 +97,9 @@ at::Tensor LatentAttention::OverLatents(const at::Tensor& own, const at::Tensor&
 }
 
 at::Tensor LatentAttention::Forward(const LinearInput& x, PassContext& pass) const {
-  const auto parts =
-      Queries(x, pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.qk_rope_head_dim}, -1);
+  const auto parts = Queries(x, pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.qk_rope_head_dim}, -1);
   const at::Tensor turned = Turned(parts[1], pass);
-  const auto compressed =
-      kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.qk_rope_head_dim}, -1);
+  const auto compressed = kv_a_.Forward(x, pass).split_with_sizes({latent_.kv_rank, latent_.qk_rope_head_dim}, -1);
   const at::Tensor normalised = RmsNorm(compressed[0].contiguous(), kv_a_norm_, latent_.norm_eps);
   const at::Tensor shared = Turned(compressed[1].unsqueeze(1), pass);  // [tokens, 1, qk_rope_head_dim]
   if (pass.options.cache != nullptr) {

@@ -28,7 +28,9 @@ struct Make {
   std::unique_ptr<RunningLayer> operator()(const MtpSpec&) const {
     return std::make_unique<MtpLayer>(layer, weights, parallel, options);
   }
-  std::unique_ptr<RunningLayer> operator()(const PatchSpec&) const { return std::make_unique<PatchLayer>(layer, weights, options); }
+  std::unique_ptr<RunningLayer> operator()(const PatchSpec&) const {
+    return std::make_unique<PatchLayer>(layer, weights, options);
+  }
   std::unique_ptr<RunningLayer> operator()(const VisionSpec&) const {
     return std::make_unique<VisionLayer>(layer, weights, parallel.tensor, options);
   }
@@ -50,8 +52,8 @@ std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double ra
       Dropout{.rate = rate, .random = RandomStream(*pass.options.dropout, place), .rows = rows});
 }
 
-std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const LayerParallel& parallel, const LayerOptions& options) {
+std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
+                                        const LayerOptions& options) {
   return std::visit(Make{layer, weights, parallel, options}, layer.spec);
 }
 

@@ -43,14 +43,14 @@ struct LayerParallel {
 };
 
 struct LayerOptions {
-  bool recompute_selected =
-      false;                   // recompute what is large and cheap: attention core, norms, activation
-  double adapter_dropout = 0;  // of the inputs of low-rank pairs
-  double hidden_dropout = 0;   // of the embedding and of the outputs of attention and mlp
-  double neftune_alpha = 0;    // of the noise on embeddings
+  bool recompute_selected = false;  // recompute what is large and cheap: attention core, norms, activation
+  double adapter_dropout = 0;       // of the inputs of low-rank pairs
+  double hidden_dropout = 0;        // of the embedding and of the outputs of attention and mlp
+  double neftune_alpha = 0;         // of the noise on embeddings
   RouterOptions router = {};
-  KeptFeatures* kept_features = nullptr;  // of a vision tower that is not trained; nullptr: none are kept. Outlives the layer
-  RouterSums* sums = nullptr;        // of this layer; outlives it
+  KeptFeatures* kept_features =
+      nullptr;                 // of a vision tower that is not trained; nullptr: none are kept. Outlives the layer
+  RouterSums* sums = nullptr;  // of this layer; outlives it
   ExpectedRows* expected = nullptr;  // likewise
 };
 
@@ -60,7 +60,7 @@ std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double ra
                                              const TensorParallel& parallel);
 
 // Weights and `parallel` outlive the layer.
-std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights,
-                                        const LayerParallel& parallel, const LayerOptions& options = {});
+std::unique_ptr<RunningLayer> MakeLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
+                                        const LayerOptions& options = {});
 
 }  // namespace trireme

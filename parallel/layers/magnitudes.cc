@@ -61,7 +61,8 @@ at::Tensor RowLengths(const Weight& weight, const LowRankWeights& pairs, Communi
   return squares.clamp_min(kLeastSquare).sqrt();
 }
 
-at::Tensor ScaleToMagnitudes(const at::Tensor& y, const std::vector<MagnitudeBlock>& blocks, const at::Tensor& lengths) {
+at::Tensor ScaleToMagnitudes(const at::Tensor& y, const std::vector<MagnitudeBlock>& blocks,
+                             const at::Tensor& lengths) {
   return ScaleFunction::apply(y, &blocks, lengths);
 }
 

@@ -22,8 +22,8 @@ struct MagnitudeBlock {               // of one projection in a fused matrix
 // they are whole.
 at::Tensor RowLengths(const Weight& weight, const LowRankWeights& pairs, Communicator* inputs);
 
-// y: [rows, out], the output of the matrix and its pairs, without a bias; it may be a rank's part of a sum. Blocks outlive
-// the backward pass.
+// y: [rows, out], the output of the matrix and its pairs, without a bias; it may be a rank's part of a sum. Blocks
+// outlive the backward pass.
 at::Tensor ScaleToMagnitudes(const at::Tensor& y, const std::vector<MagnitudeBlock>& blocks, const at::Tensor& lengths);
 
 }  // namespace trireme

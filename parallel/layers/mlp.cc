@@ -16,8 +16,8 @@ constexpr double kSlope = 0.79788456080286535588, kCubic = 0.044715;  // sqrt(2 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The approximation with tanh, and its derivative times `gradient`. torch_npu's own operator ignores which of the two GELUs
-// is asked for: there it is written out.
+// The approximation with tanh, and its derivative times `gradient`. torch_npu's own operator ignores which of the two
+// GELUs is asked for: there it is written out.
 at::Tensor GeluTanh(const at::Tensor& x) {
   if (x.is_cpu() || x.is_cuda()) return at::gelu(x, "tanh");
   return x * 0.5 * ((x + x * x * x * kCubic) * kSlope).tanh().add(1);

@@ -14,13 +14,11 @@ class MlpBlock {
  public:
   // `role`: of its weights in the layer, "mlp" or "shared". recompute: the activation is recomputed in the
   // backward pass.
-  MlpBlock(const std::string& role, const Projection::Place& place, const TensorParallel& parallel,
-           bool recompute, MlpSpec::Activation activation = MlpSpec::Activation::kSilu);
+  MlpBlock(const std::string& role, const Projection::Place& place, const TensorParallel& parallel, bool recompute,
+           MlpSpec::Activation activation = MlpSpec::Activation::kSilu);
 
   // x: all tokens, inside the block; the result is outside it.
-  at::Tensor Forward(const LinearInput& x, PassContext& pass) const {
-    return Down(Up(x, pass), pass);
-  }
+  at::Tensor Forward(const LinearInput& x, PassContext& pass) const { return Down(Up(x, pass), pass); }
   // The same in two parts; in between are this rank's hidden units.
   LinearInput Up(const LinearInput& x, PassContext& pass) const;
   at::Tensor Down(const LinearInput& activated, PassContext& pass) const;

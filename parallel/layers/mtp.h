@@ -10,8 +10,7 @@ namespace trireme {
 
 class MtpLayer : public RunningLayer {
  public:
-  MtpLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel,
-           const LayerOptions& options);
+  MtpLayer(const Layer& layer, const Weights& weights, const LayerParallel& parallel, const LayerOptions& options);
   // x: the hidden states of all earlier depths, concatenated along the tokens; the first layer gets the
   // model's, not normalised. The result appends this layer's; all are normalised. If the batch has no mtp
   // inputs, the layer appends nothing.

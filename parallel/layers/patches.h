@@ -16,8 +16,8 @@ class PatchLayer : public RunningLayer {
  private:
   const PatchSpec spec_;
   const KeptFeatures* const kept_;
-  const Weight& weight_;     // [hidden, channels, frames, rows, columns]
-  const Weight* bias_;       // [hidden]
+  const Weight& weight_;       // [hidden, channels, frames, rows, columns]
+  const Weight* bias_;         // [hidden]
   const Weight* class_token_;  // [1, 1, hidden]: of tiles
   const Weight* positions_;    // [side · side, hidden], or of tiles [1, 1 + patches, hidden]
 };

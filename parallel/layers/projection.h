@@ -1,6 +1,7 @@
 // Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
-// their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is split like its
-// matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are summed here.
+// their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is
+// split like its matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are summed
+// here.
 #pragma once
 
 #include <optional>

@@ -21,10 +21,8 @@ std::optional<LowRankWeights> FindPairs(const Layer& layer, const Weights& weigh
     // Of parts that are one module in the files the first has the pair of all.
     const Weight* b = weights.FindOrNull(stem + ".lora_b." + std::to_string(i));
     if (pair != layer.low_rank.end() && b != nullptr) {
-      pairs.blocks.push_back({.b = b,
-                              .scale = pair->second.scale,
-                              .first_rank = first_rank,
-                              .first_output = first_output});
+      pairs.blocks.push_back(
+          {.b = b, .scale = pair->second.scale, .first_rank = first_rank, .first_output = first_output});
       first_rank += pair->second.rank;
     }
     first_output += outputs;
@@ -71,8 +69,7 @@ const LowRankWeights* AdapterWeights::Find(const MatrixRole& role) const {
   return found->second ? &*found->second : nullptr;
 }
 
-RowAdapters::RowAdapters(std::vector<const AdapterWeights*> adapters, const at::Tensor& adapter_of,
-                         at::Device device)
+RowAdapters::RowAdapters(std::vector<const AdapterWeights*> adapters, const at::Tensor& adapter_of, at::Device device)
     : adapters(std::move(adapters)), adapter_of(adapter_of), rows(GroupByAdapter(adapter_of, device)) {
   for (const AdapterWeights* adapter : this->adapters) on_experts = on_experts || adapter->on_experts();
 }

@@ -14,8 +14,8 @@ const Weight* TileWeight(AutogradContext* context, const char* name) {
 }
 
 struct ClassTokenFunction : torch::autograd::Function<ClassTokenFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& places, const Weight* class_token,
-                            const Weight* positions) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& places,
+                            const Weight* class_token, const Weight* positions) {
     context->save_for_backward({places});
     context->saved_data["class"] = reinterpret_cast<int64_t>(class_token);
     context->saved_data["positions"] = reinterpret_cast<int64_t>(positions);
@@ -54,7 +54,8 @@ struct LayerScaleFunction : torch::autograd::Function<LayerScaleFunction> {
 
 }  // namespace
 
-at::Tensor WithClassTokens(const at::Tensor& x, const at::Tensor& places, const Weight& class_token, const Weight& positions) {
+at::Tensor WithClassTokens(const at::Tensor& x, const at::Tensor& places, const Weight& class_token,
+                           const Weight& positions) {
   return ClassTokenFunction::apply(x, places, &class_token, &positions);
 }
 

@@ -40,7 +40,8 @@ RotaryTable UnturnedTable(int64_t states, int64_t head_dim, at::Device device) {
 // Files have positions row by row, the tower has patches in blocks.
 std::vector<int64_t> TilePlaces(const TowerPlan& plan, int64_t side) {
   std::vector<int64_t> places = {0};
-  for (size_t i = 0; i < static_cast<size_t>(side * side); ++i) places.push_back(1 + plan.rows[i] * side + plan.columns[i]);
+  for (size_t i = 0; i < static_cast<size_t>(side * side); ++i)
+    places.push_back(1 + plan.rows[i] * side + plan.columns[i]);
   return places;
 }
 
@@ -61,7 +62,8 @@ TowerTables MakeTables(const TowerSpec& tower, const ImageFacts& images, const K
   const at::Device device = images.patches.device();
   tables.order = OnDevice(plan.order, device);
   tables.token_order = OnDevice(plan.token_order, device);
-  tables.rotary = tower.tile > 0 ? UnturnedTable(plan.states, tower.head_dim, device) : AxialTable(plan, tower.head_dim, device);
+  tables.rotary =
+      tower.tile > 0 ? UnturnedTable(plan.states, tower.head_dim, device) : AxialTable(plan, tower.head_dim, device);
   if (tower.tile > 0) tables.tile_places = OnDevice(TilePlaces(plan, tower.tile), device);
   if (tower.table_side == 0) return tables;
   std::vector<int64_t> corners;

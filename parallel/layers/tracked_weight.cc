@@ -9,9 +9,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Never the weight's own memory, which may hold other weights by the time of the backward pass.
-at::Tensor InFp32(const Weight& weight) {
-  return weight.value.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-}
+at::Tensor InFp32(const Weight& weight) { return weight.value.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true); }
 
 struct TrackedWeightFunction : torch::autograd::Function<TrackedWeightFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& /*activation*/, const Weight* weight) {

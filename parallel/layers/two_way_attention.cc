@@ -21,8 +21,8 @@ struct SavedTiles : torch::CustomClassHolder {
 double ScaleOf(const at::Tensor& query) { return 1 / std::sqrt(static_cast<double>(query.size(-1))); }
 
 struct TwoWayFunction : torch::autograd::Function<TwoWayFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const c10::intrusive_ptr<SavedTiles>& saved) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value, const c10::intrusive_ptr<SavedTiles>& saved) {
     const Heads heads{query.contiguous(), key.contiguous(), value.contiguous()};
     const PartialAttention partial = AttendPacked(heads, ScaleOf(query), saved->tiles);
     const at::Tensor output = partial.output.to(query.scalar_type());  // [1, heads, length, 1, dim]
@@ -47,8 +47,8 @@ struct TwoWayFunction : torch::autograd::Function<TwoWayFunction> {
 
 // The same on a CPU, without the passes that merging tiles would need.
 struct TwoWayBlocksFunction : torch::autograd::Function<TwoWayBlocksFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const c10::intrusive_ptr<SavedTiles>& saved) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value, const c10::intrusive_ptr<SavedTiles>& saved) {
     const Heads heads{query.contiguous(), key.contiguous(), value.contiguous()};
     const AttentionResult result = TwoWayBlocks(heads, saved->tiles.front());
     context->save_for_backward({heads.query, heads.key, heads.value, result.output, result.log_sum_exp});
@@ -59,9 +59,9 @@ struct TwoWayBlocksFunction : torch::autograd::Function<TwoWayBlocksFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list kept = context->get_saved_variables();
     const auto holder = context->saved_data["saved"].toCapsule();
-    const Heads found = TwoWayBlocksBackward({kept[0], kept[1], kept[2]},
-                                             static_cast<SavedTiles*>(holder.get())->tiles.front(), {kept[3], kept[4]},
-                                             gradients[0].contiguous());
+    const Heads found =
+        TwoWayBlocksBackward({kept[0], kept[1], kept[2]}, static_cast<SavedTiles*>(holder.get())->tiles.front(),
+                             {kept[3], kept[4]}, gradients[0].contiguous());
     return {found.query, found.key, found.value, at::Tensor()};
   }
 };

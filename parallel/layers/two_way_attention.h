@@ -1,5 +1,5 @@
-// Attention both ways within tiles, as a vision tower has it: every query of a tile attends to all of its keys. On one rank:
-// what ranks split are heads.
+// Attention both ways within tiles, as a vision tower has it: every query of a tile attends to all of its keys. On one
+// rank: what ranks split are heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -23,7 +23,8 @@ UnitBlock UnitBlockOf(const at::Tensor& rows) {
 }  // namespace
 
 UnitRows::UnitRows(const Weight& weight, bool trained)
-    : weight_(weight), unit_{.name = weight.name, .value = at::empty_like(weight.value), .gradient = {}, .stale = true} {
+    : weight_(weight),
+      unit_{.name = weight.name, .value = at::empty_like(weight.value), .gradient = {}, .stale = true} {
   for (int64_t begin = 0; begin < weight.value.size(0); begin += kBlock) {
     const int64_t size = std::min(kBlock, weight.value.size(0) - begin);
     unit_.value.narrow(0, begin, size).copy_(UnitBlockOf(weight.value.narrow(0, begin, size)).rows);

@@ -53,7 +53,8 @@ VisionLayer::VisionLayer(const Layer& layer, const Weights& weights, const Tenso
       parallel_{parallel.group, /*sequence=*/false},
       attention_norm_(weights, layer.name + ".attention_norm", spec_.norm_eps),
       mlp_norm_(weights, layer.name + ".mlp_norm", spec_.norm_eps),
-      qkv_(TowerPlace(layer, weights, options, parallel_), "attention.qkv", {"attention.q", "attention.k", "attention.v"}),
+      qkv_(TowerPlace(layer, weights, options, parallel_), "attention.qkv",
+           {"attention.q", "attention.k", "attention.v"}),
       output_(TowerPlace(layer, weights, options, parallel_), "attention.output"),
       qkv_bias_(weights.FindOrNull(layer.name + ".attention.qkv.bias")),
       output_bias_(&weights.Find(layer.name + ".attention.output.bias")),
@@ -73,7 +74,8 @@ at::Tensor VisionLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   if (x.size(0) == 0) return x.view_as(x);  // a micro batch without images
   const int64_t states = TowerTablesOf(pass, spec_.tower).plan.states, kept = x.size(0) - states;
   const AddedNorm entered = attention_norm_.Carry(kept > 0 ? x.narrow(0, 0, states) : x);
-  const AddedNorm attended = mlp_norm_.Add(entered.sum, LayerScale(Attention(entered.normalised, pass), attention_scale_));
+  const AddedNorm attended =
+      mlp_norm_.Add(entered.sum, LayerScale(Attention(entered.normalised, pass), attention_scale_));
   const at::Tensor y = attended.sum + LayerScale(Mlp(attended.normalised, pass), mlp_scale_);
   std::vector<at::Tensor> parts = {y};
   if (kept > 0) parts.push_back(x.narrow(0, states, kept));
@@ -97,7 +99,8 @@ at::Tensor VisionLayer::Normalised(const at::Tensor& qkv) const {
   const WideNorm wide{.width = spec_.heads * spec_.tower.head_dim, .copies = 1, .eps = kHeadNormEps};
   const auto parts = qkv.chunk(3, -1);
   return at::cat({WideRmsNorm(parts[0], *query_norm_, wide, &parallel_.group),
-                  WideRmsNorm(parts[1], *key_norm_, wide, &parallel_.group), parts[2]}, -1);
+                  WideRmsNorm(parts[1], *key_norm_, wide, &parallel_.group), parts[2]},
+                 -1);
 }
 
 at::Tensor VisionLayer::Mlp(const at::Tensor& x, PassContext& pass) const {
@@ -106,7 +109,9 @@ at::Tensor VisionLayer::Mlp(const at::Tensor& x, PassContext& pass) const {
 
 MergerLayer::MergerLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
                          const LayerOptions& options)
-    : spec_(std::get<MergerSpec>(layer.spec)), parallel_{parallel.group, /*sequence=*/false}, kept_(options.kept_features) {
+    : spec_(std::get<MergerSpec>(layer.spec)),
+      parallel_{parallel.group, /*sequence=*/false},
+      kept_(options.kept_features) {
   const Projection::Place place = TowerPlace(layer, weights, options, parallel_);
   for (int64_t i = 0; i <= spec_.taps; ++i) {
     const std::string role = i == 0 ? "" : "tap" + std::to_string(i - 1) + ".";
@@ -130,7 +135,8 @@ at::Tensor MergerLayer::Merged(const at::Tensor& x, PassContext& pass) const {
   const int64_t states = tables.plan.states, joined = spec_.tower.hidden * spec_.tower.merge * spec_.tower.merge;
   std::vector<at::Tensor> features;
   for (size_t i = 0; i < mergers_.size(); ++i) {
-    const at::Tensor own = PatchStates(mergers_.size() == 1 ? x : x.narrow(0, static_cast<int64_t>(i) * states, states), spec_.tower.tile);
+    const at::Tensor own =
+        PatchStates(mergers_.size() == 1 ? x : x.narrow(0, static_cast<int64_t>(i) * states, states), spec_.tower.tile);
     const at::Tensor normalised = i == 0 && !spec_.joins_first ? mergers_[i].norm.Forward(own).view({-1, joined})
                                                                : mergers_[i].norm.Forward(own.reshape({-1, joined}));
     const at::Tensor merged = mergers_[i].mlp.Forward(normalised, pass);

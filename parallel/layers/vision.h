@@ -1,5 +1,5 @@
-// The further layers of a vision tower. Tensor-parallel ranks split heads and hidden units; between the blocks every rank
-// has all patches. Ranks that share a row's tokens (cp) each run the tower on all images of their rows.
+// The further layers of a vision tower. Tensor-parallel ranks split heads and hidden units; between the blocks every
+// rank has all patches. Ranks that share a row's tokens (cp) each run the tower on all images of their rows.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,7 @@ class VisionLayer : public RunningLayer {
   const AnyNorm attention_norm_, mlp_norm_;
   const Projection qkv_, output_;
   const Weight *qkv_bias_, *output_bias_;
-  const Weight *query_norm_, *key_norm_;         // nullptr: none
+  const Weight *query_norm_, *key_norm_;        // nullptr: none
   const Weight *attention_scale_, *mlp_scale_;  // likewise
   std::optional<MlpBlock> gated_;
   std::optional<GeluMlp> gelu_;
@@ -55,8 +55,8 @@ class VisionLayer : public RunningLayer {
 class MergerLayer : public RunningLayer {
  public:
   MergerLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel, const LayerOptions& options);
-  // x: as a VisionLayer's. Returns [tokens, outputs], then as many rows for each tapped layer; with the features that are kept,
-  // of all images.
+  // x: as a VisionLayer's. Returns [tokens, outputs], then as many rows for each tapped layer; with the features that
+  // are kept, of all images.
   at::Tensor Forward(const at::Tensor& x, PassContext& pass) const override;
   bool can_run_again() const override { return true; }
 

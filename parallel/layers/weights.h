@@ -21,8 +21,7 @@ class Weights {
     Weight weight;
   };
 
-  Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids,
-          const TensorSplit& split);
+  Weights(const LayerGraph& graph, const std::vector<Layer>& layers, const Grids& grids, const TensorSplit& split);
 
   // Entries never move: operators and buckets keep pointers to them.
   const std::deque<Entry>& entries() const { return entries_; }

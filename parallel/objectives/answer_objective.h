@@ -14,7 +14,7 @@ namespace trireme {
 struct Answers {
   std::vector<double> log_probs;  // by document: the sum that counts in comparisons, with the data's weights
   std::vector<double> learnt;     // by document: the sum over all trained labels
-  std::vector<double> logits;     // by document: the sum over all trained labels of their mean logit over the vocabulary
+  std::vector<double> logits;  // by document: the sum over all trained labels of their mean logit over the vocabulary
   const PassInput& input;
   const BatchTotals& totals;
 

@@ -10,10 +10,8 @@ namespace {
 std::unique_ptr<Objective> Make(const PreferenceConfig& config, const std::string& otherwise) {
   std::vector<WeightedPairLoss> losses = LossesOf(config, CpoLosses(), otherwise);
   const bool means = std::ranges::all_of(losses, [](const WeightedPairLoss& loss) { return loss.loss.means; });
-  return std::make_unique<PairObjective>(PairObjectiveOptions{.losses = std::move(losses),
-                                                              .how = PairLossOptionsOf(config),
-                                                              .nll_weight = config.cpo_alpha(),
-                                                              .means = means});
+  return std::make_unique<PairObjective>(PairObjectiveOptions{
+      .losses = std::move(losses), .how = PairLossOptionsOf(config), .nll_weight = config.cpo_alpha(), .means = means});
 }
 
 }  // namespace

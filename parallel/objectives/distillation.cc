@@ -1,6 +1,6 @@
-// Distillation: the generalised Jensen-Shannon divergence of a student's and a teacher's distribution over the vocabulary,
-// at every trained label, with its ends, the forward and the reverse KL divergence. The teacher's hidden states are in
-// PassInput::teacher. Sums: `loss`, a mean over the trained tokens of the batch.
+// Distillation: the generalised Jensen-Shannon divergence of a student's and a teacher's distribution over the
+// vocabulary, at every trained label, with its ends, the forward and the reverse KL divergence. The teacher's hidden
+// states are in PassInput::teacher. Sums: `loss`, a mean over the trained tokens of the batch.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -85,8 +85,8 @@ at::Tensor DistillationObjective::Divergences(const BothChunks& chunks, const He
   return sums;
 }
 
-// With student probabilities s and their KL K from the mixture m: (1 - beta) s (log(s/m) - K); where beta is 1 the factor is
-// 1, and where it is 0 the gradient is s minus the teacher's probabilities.
+// With student probabilities s and their KL K from the mixture m: (1 - beta) s (log(s/m) - K); where beta is 1 the
+// factor is 1, and where it is 0 the gradient is s minus the teacher's probabilities.
 void DistillationObjective::ToGradient(const BothChunks& chunks, const at::Tensor& student_kl, double scale,
                                        const HeadStates& head) const {
   const double factor = beta_ == 1 ? scale : scale * (1 - beta_);
@@ -94,8 +94,9 @@ void DistillationObjective::ToGradient(const BothChunks& chunks, const at::Tenso
   ForBlocks(chunks, head, [&](int64_t begin, int64_t size, const BothLogProbs& both) {
     const at::Tensor probabilities = both.student.exp();
     const at::Tensor gradient =
-        beta_ == 0 ? (probabilities - both.teacher.exp()) * scale
-                   : probabilities * (both.student - both.mixture - student_kl.narrow(0, begin, size).unsqueeze(1)) * factor;
+        beta_ == 0
+            ? (probabilities - both.teacher.exp()) * scale
+            : probabilities * (both.student - both.mixture - student_kl.narrow(0, begin, size).unsqueeze(1)) * factor;
     logits.narrow(0, begin, size).narrow(1, 0, head.columns.count).copy_(gradient);
   });
   const int64_t padding = logits.size(1) - head.columns.count;
@@ -112,7 +113,8 @@ std::vector<at::Tensor> DistillationObjective::Run(const HeadStates& head, PassC
   TrainedTokens taught = trained;
   taught.inputs = teacher.hidden;
   const LogitChunks student_chunks(trained, head), teacher_chunks(taught, teacher.head_weight, teacher.soft_cap);
-  TRIREME_CHECK(student_chunks.count() == teacher_chunks.count()) << "student and teacher differ in vocabulary or dtype";
+  TRIREME_CHECK(student_chunks.count() == teacher_chunks.count())
+      << "student and teacher differ in vocabulary or dtype";
   const double share = pass.totals.per_trained();
   const at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kFloat));
   const bool differentiate = pass.options.differentiate;

@@ -12,9 +12,8 @@ std::unique_ptr<Objective> MakeDpo(const Config& all) {
   for (int i = 0; i < config.loss_size(); ++i) {
     if (config.loss(i) == "sft") nll += config.weights().empty() ? 1 : config.weights(i);
   }
-  return std::make_unique<PairObjective>(PairObjectiveOptions{.losses = LossesOf(config, DpoLosses(), "sigmoid"),
-                                                              .how = PairLossOptionsOf(config),
-                                                              .nll_weight = nll});
+  return std::make_unique<PairObjective>(PairObjectiveOptions{
+      .losses = LossesOf(config, DpoLosses(), "sigmoid"), .how = PairLossOptionsOf(config), .nll_weight = nll});
 }
 
 }  // namespace trireme

@@ -41,7 +41,8 @@ void GradientChunks::Add(const LogitChunk& chunk, const at::Tensor& weights, con
 // With p the probabilities and H their entropy, d H / d logits = -p (log p + H).
 void GradientChunks::AddWithEntropy(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
                                     const at::Tensor& entropies, double entropy_weight) {
-  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024, columns = head_.columns.count;  // tokens that are fp32 at once
+  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024,
+                columns = head_.columns.count;  // tokens that are fp32 at once
   const at::Tensor own_weights = weights.narrow(0, chunk.begin, chunk.size());
   for (int64_t begin = 0; begin < chunk.size(); begin += block) {
     const auto of = [&](const at::Tensor& values) {
@@ -49,8 +50,7 @@ void GradientChunks::AddWithEntropy(const LogitChunk& chunk, const at::Tensor& w
     };
     const at::Tensor logits = of(chunk.logits).squeeze(1).narrow(1, 0, columns);
     const at::Tensor log_probs = logits.to(at::kFloat) - of(log_sum_exp), probabilities = log_probs.exp();
-    const at::Tensor gradient =
-        probabilities * (of(own_weights).neg() - (log_probs + of(entropies)) * entropy_weight);
+    const at::Tensor gradient = probabilities * (of(own_weights).neg() - (log_probs + of(entropies)) * entropy_weight);
     const at::Tensor column = of(chunk.labels) - head_.columns.first;
     const at::Tensor here = column.ge(0).logical_and(column.lt(columns));
     gradient.scatter_add_(1, column.clamp(0, columns - 1), of(own_weights) * here.to(at::kFloat));
@@ -63,7 +63,8 @@ void GradientChunks::AddWithEntropy(const LogitChunk& chunk, const at::Tensor& w
 // - smoothing / vocabulary.
 void GradientChunks::AddWithPenalties(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp,
                                       const LogitPenalties& penalties) {
-  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024, columns = head_.columns.count;  // tokens that are fp32 at once
+  const int64_t block = chunk.logits.is_cpu() ? 32 : 1024,
+                columns = head_.columns.count;  // tokens that are fp32 at once
   const at::Tensor minus = weights.narrow(0, chunk.begin, chunk.size()).neg();
   const double everywhere = penalties.smoothing / static_cast<double>(head_.vocabulary);
   for (int64_t begin = 0; begin < chunk.size() && columns > 0; begin += block) {

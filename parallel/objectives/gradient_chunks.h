@@ -22,7 +22,8 @@ class GradientChunks {
  public:
   GradientChunks(const HeadStates& head, const TrainedTokens& trained, bool wanted);
 
-  // weights: [trained], of each token's log-probability; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's logits.
+  // weights: [trained], of each token's log-probability; log_sum_exp: [tokens of the chunk]. Overwrites the chunk's
+  // logits.
   void Add(const LogitChunk& chunk, const at::Tensor& weights, const at::Tensor& log_sum_exp);
 
   // The same with entropy_weight: what each token's entropy ([tokens of the chunk]) counts.

@@ -13,8 +13,8 @@ class Kto : public AnswerObjective {
   explicit Kto(const PreferenceConfig& config)
       : config_(config), apart_(config.loss_size() == 1 && config.loss(0) == "apo_zero_unpaired") {}
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override {
-    return {"loss",          "rewards/chosen", "rewards/rejected", "rewards/margins",
-            "logps/chosen",  "logps/rejected", "logits/chosen",    "logits/rejected"};
+    return {"loss",         "rewards/chosen", "rewards/rejected", "rewards/margins",
+            "logps/chosen", "logps/rejected", "logits/chosen",    "logits/rejected"};
   }
 
  protected:

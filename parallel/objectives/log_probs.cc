@@ -69,8 +69,8 @@ at::Tensor LabelLogProbs::MeanLogits() const {
   if (head.soft_cap > 0) return MeanCappedLogits(*this);
   constexpr int64_t kBlock = 1024;  // tokens: their hidden states become fp32
   const at::Tensor& weight = head.weight.value;
-  const at::Tensor mean =
-      weight.narrow(0, 0, head.columns.count).sum(0, /*keepdim=*/false, at::kFloat) / static_cast<double>(head.vocabulary);
+  const at::Tensor mean = weight.narrow(0, 0, head.columns.count).sum(0, /*keepdim=*/false, at::kFloat) /
+                          static_cast<double>(head.vocabulary);
   at::Tensor means = at::empty_like(values);
   for (int64_t begin = 0; begin < tokens.size(); begin += kBlock) {
     const int64_t size = std::min(kBlock, tokens.size() - begin);
@@ -137,6 +137,8 @@ at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
   return log_probs.known;
 }
 
-std::unique_ptr<Objective> MakeWeightedLogProbs(const Config& /*config*/) { return std::make_unique<WeightedLogProbs>(); }
+std::unique_ptr<Objective> MakeWeightedLogProbs(const Config& /*config*/) {
+  return std::make_unique<WeightedLogProbs>();
+}
 
 }  // namespace trireme

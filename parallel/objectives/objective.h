@@ -30,8 +30,8 @@ struct HeadStates {
   // Of a value head beside the logits: [1, hidden] and [1], the same on all ranks; nullptr: there is none.
   const Weight* value = nullptr;
   const Weight* value_bias = nullptr;
-  Communicator& tensor;    // the ranks that split the vocabulary
-  Communicator& context;   // the ranks that split each row's tokens
+  Communicator& tensor;   // the ranks that split the vocabulary
+  Communicator& context;  // the ranks that split each row's tokens
 };
 
 class Objective {

@@ -151,8 +151,8 @@ PairGradient DiscoPop(const PairScores& pair, const PairLossOptions& how) {
   const Scores scores = ScoresOf(pair, how);
   const double x = how.beta * scores.delta(), mix = Sigmoid(x / how.discopop_tau);
   const double logistic = -LogSigmoid(x), exponential = std::exp(-x);
-  const double slope = -Sigmoid(-x) * (1 - mix) - exponential * mix +
-                       (exponential - logistic) * mix * (1 - mix) / how.discopop_tau;
+  const double slope =
+      -Sigmoid(-x) * (1 - mix) - exponential * mix + (exponential - logistic) * mix * (1 - mix) / how.discopop_tau;
   return OfDelta(scores, {logistic * (1 - mix) + exponential * mix, how.beta * slope});
 }
 

@@ -17,8 +17,8 @@ struct PairScores {
   double reference_chosen = 0, reference_rejected = 0;  // 0 where there is no reference
   int64_t chosen_tokens = 1, rejected_tokens = 1;
   // Over the whole batch, both sorted: what stands at this pair's place, for aot and aot_unpaired.
-  double rival = 0;                                // of the reference's differences
-  double chosen_rival = 0, rejected_rival = 0;     // the rejected log-ratio at the chosen one's place, and the reverse
+  double rival = 0;                             // of the reference's differences
+  double chosen_rival = 0, rejected_rival = 0;  // the rejected log-ratio at the chosen one's place, and the reverse
 
   double chosen_ratio() const { return chosen - reference_chosen; }
   double rejected_ratio() const { return rejected - reference_rejected; }

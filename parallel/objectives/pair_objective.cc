@@ -27,15 +27,9 @@ PairScores ScoresOf(const Answers& answers, size_t chosen) {
 }  // namespace
 
 std::vector<std::string> PairObjective::SumNames(int64_t /*mtp_depths*/) const {
-  std::vector<std::string> names = {"loss",
-                                    "rewards/chosen",
-                                    "rewards/rejected",
-                                    "rewards/accuracies",
-                                    "rewards/margins",
-                                    "logps/chosen",
-                                    "logps/rejected",
-                                    "logits/chosen",
-                                    "logits/rejected"};
+  std::vector<std::string> names = {
+      "loss",         "rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins",
+      "logps/chosen", "logps/rejected", "logits/chosen",    "logits/rejected"};
   if (options_.nll_weight != 0) names.push_back("nll_loss");
   if (options_.odds) names.insert(names.end(), {"log_odds_ratio", "log_odds_chosen"});
   return names;
@@ -95,7 +89,8 @@ std::vector<WeightedPairLoss> LossesOf(const PreferenceConfig& config, std::span
   std::vector<WeightedPairLoss> losses;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = std::ranges::find_if(list, [&](const PairLoss& loss) { return names[i] == loss.name; });
-    if (found == list.end()) continue;  // sft, which is no function of pairs; others are refused before (CheckPreference)
+    if (found == list.end())
+      continue;  // sft, which is no function of pairs; others are refused before (CheckPreference)
     losses.push_back({*found, config.weights().empty() ? 1 : config.weights(static_cast<int>(i))});
   }
   return losses;

@@ -1,6 +1,6 @@
 // The policy losses of GRPO and its family: token losses of the ratio of new to old probability and of the completion's
-// advantage (AnswerFacts::values), or the token's own, with the KL divergence from a reference. Facts of tokens are in PassInput::policy. Sums:
-// `loss`, `entropy` and TRL's other metrics, all normalised by the batch's totals alone.
+// advantage (AnswerFacts::values), or the token's own, with the KL divergence from a reference. Facts of tokens are in
+// PassInput::policy. Sums: `loss`, `entropy` and TRL's other metrics, all normalised by the batch's totals alone.
 #include <ATen/ATen.h>
 
 #include <memory>
@@ -43,16 +43,18 @@ class PolicyObjective : public LogProbObjective {
  protected:
   double temperature() const override { return rl_.temperature(); }
   bool wants_entropies() const override { return true; }
-  double EntropyWeight(const PassContext& pass) const override { return -rl_.entropy_coef() * pass.totals.per_trained(); }
+  double EntropyWeight(const PassContext& pass) const override {
+    return -rl_.entropy_coef() * pass.totals.per_trained();
+  }
   at::Tensor KnownWeights(const TrainedTokens& /*tokens*/, const PassContext& /*pass*/) const override { return {}; }
   at::Tensor Weigh(const LabelLogProbs& found) const override;
 
  private:
   // What is known of the trained tokens, each [trained] fp32, and of completions, [documents].
   struct Facts {
-    at::Tensor counts, advantages;          // of completions: tokens, at least 1
-    at::Tensor old, ratios, token_ratios;   // ratios: of completions, or of tokens
-    at::Tensor token_advantages, weights;   // weights: what each token's loss counts
+    at::Tensor counts, advantages;         // of completions: tokens, at least 1
+    at::Tensor old, ratios, token_ratios;  // ratios: of completions, or of tokens
+    at::Tensor token_advantages, weights;  // weights: what each token's loss counts
   };
 
   Facts FactsOf(const LabelLogProbs& found) const;
@@ -135,9 +137,8 @@ TermLoss PolicyObjective::Term(const at::Tensor& ratios, const at::Tensor& advan
       return {.value = factor * log_probs, .by_ratio = at::zeros_like(ratios), .by_log_prob = factor};
     }
     case PolicyTerm::kSapo: {
-      const at::Tensor steepness =
-          at::where(advantages.gt(0), at::full_like(ratios, rl_.sapo_temperature_pos()),
-                    at::full_like(ratios, rl_.sapo_temperature_neg()));
+      const at::Tensor steepness = at::where(advantages.gt(0), at::full_like(ratios, rl_.sapo_temperature_pos()),
+                                             at::full_like(ratios, rl_.sapo_temperature_neg()));
       const at::Tensor sigmoid = at::sigmoid(steepness * (ratios - 1));
       return {.value = sigmoid * 4 / steepness * advantages.neg(),
               .by_ratio = sigmoid * (1 - sigmoid) * 4 * advantages.neg(),

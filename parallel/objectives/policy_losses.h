@@ -1,5 +1,5 @@
-// Policy losses by name: what each makes of a token's ratio and advantage, and what it is divided by. A loss is one line
-// of the table and, where its term is new, a case in policy.cc. No torch: run rules read the table, too.
+// Policy losses by name: what each makes of a token's ratio and advantage, and what it is divided by. A loss is one
+// line of the table and, where its term is new, a case in policy.cc. No torch: run rules read the table, too.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// The objective of PPO whose policy has a value head on its own layers: the policy loss of the logits, and rl.vf_coef times
-// ValueLoss of the head, of the same hidden states in one pass. Sums: those of the policy loss, of which `loss` is both
-// together, `loss/policy_avg`, `loss/value_avg` and `val/clipfrac_avg`.
+// The objective of PPO whose policy has a value head on its own layers: the policy loss of the logits, and rl.vf_coef
+// times ValueLoss of the head, of the same hidden states in one pass. Sums: those of the policy loss, of which `loss`
+// is both together, `loss/policy_avg`, `loss/value_avg` and `val/clipfrac_avg`.
 #include <ATen/ATen.h>
 
 #include <memory>

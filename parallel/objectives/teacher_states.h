@@ -1,5 +1,6 @@
 // TeacherStates: of a teacher's forward pass the hidden states that predict trained labels, and the weight of its head.
-// From them a student's objective computes the teacher's logits when it needs them, a chunk at a time. Nothing is trained.
+// From them a student's objective computes the teacher's logits when it needs them, a chunk at a time. Nothing is
+// trained.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// TokenLogProbs: only the log-probabilities of labels, and what else a pass wants of them (PassWants), at a temperature:
-// for passes of the old policy and of the reference. Nothing is trained.
+// TokenLogProbs: only the log-probabilities of labels, and what else a pass wants of them (PassWants), at a
+// temperature: for passes of the old policy and of the reference. Nothing is trained.
 #pragma once
 
 #include "parallel/objectives/log_probs.h"

@@ -46,7 +46,8 @@ ValueLoss::Differentiated ValueLoss::Differentiate(const at::Tensor& values, Pas
   const at::Tensor loss = at::maximum(first, second).sum() * (share / 2);
   pass.output->Add(sum_, loss);
   pass.output->Add(kValueClips, second.gt(first).to(at::kFloat).sum() * share);
-  const at::Tensor chosen = at::where(first.eq(second), at::full_like(values, 0.5), first.gt(second).to(values.dtype()));
+  const at::Tensor chosen =
+      at::where(first.eq(second), at::full_like(values, 0.5), first.gt(second).to(values.dtype()));
   return {.loss = loss, .by_value = (chosen * free + (1 - chosen) * bound * within) * share};
 }
 

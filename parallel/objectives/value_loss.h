@@ -1,6 +1,6 @@
-// ValueLoss: the loss of values of a completion's states (PPO), whoever gives them, a value model or a head beside a policy's
-// logits: half the squared difference between value and return, where a value that moved too far from the old one counts as
-// if it had stopped there; mean over all states of the update. Facts of states are in PassInput::value.
+// ValueLoss: the loss of values of a completion's states (PPO), whoever gives them, a value model or a head beside a
+// policy's logits: half the squared difference between value and return, where a value that moved too far from the old
+// one counts as if it had stopped there; mean over all states of the update. Facts of states are in PassInput::value.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,9 +34,11 @@ class ValueLoss {
   ValueLoss(const RlConfig& rl, std::string sum)
       : range_(rl.cliprange_value()), weight_(rl.vf_coef()), sum_(std::move(sum)) {}
 
-  // Adds the micro batch's sums to pass.output. If the pass is differentiated, the gradients of rl.vf_coef times the loss:
-  // to the weights, and to `gradient`, that of head.hidden, this rank's part of a sum over head.tensor. The loss: a scalar.
-  at::Tensor Add(const HeadStates& head, const ValueWeights& weights, PassContext& pass, const at::Tensor& gradient) const;
+  // Adds the micro batch's sums to pass.output. If the pass is differentiated, the gradients of rl.vf_coef times the
+  // loss: to the weights, and to `gradient`, that of head.hidden, this rank's part of a sum over head.tensor. The loss:
+  // a scalar.
+  at::Tensor Add(const HeadStates& head, const ValueWeights& weights, PassContext& pass,
+                 const at::Tensor& gradient) const;
 
  private:
   // The loss, and d loss / d value of each state: [states] fp32.

@@ -33,10 +33,10 @@ struct LogitChunk {
   int64_t size() const { return inputs.size(0); }
 };
 
-struct ChunkStatistics {   // each [tokens] fp32, over all ranks of the vocabulary
-  at::Tensor largest;      // logit
+struct ChunkStatistics {  // each [tokens] fp32, over all ranks of the vocabulary
+  at::Tensor largest;     // logit
   at::Tensor log_sum_exp;
-  at::Tensor picked;       // the label's logit
+  at::Tensor picked;  // the label's logit
 };
 
 // Computes the logits of trained tokens chunk by chunk, all in one buffer: touching fresh pages costs as much

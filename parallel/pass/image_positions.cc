@@ -25,7 +25,8 @@ class PositionWriter {
         continue;
       }
       if (grids->empty()) {
-        throw InputError("token ", i, " is a placeholder (", kind_.placeholder, ") of an image, but the row's images end ",
+        throw InputError("token ", i, " is a placeholder (", kind_.placeholder,
+                         ") of an image, but the row's images end ",
                          "before it; each image needs as many placeholders as its grid has tokens");
       }
       Image(i, end, grids->front(), next);
@@ -52,8 +53,8 @@ class PositionWriter {
     for (int64_t k = 0; k < count; ++k) {
       const size_t i = begin + static_cast<size_t>(k);
       if (i >= end || tokens_[i] != kind_.placeholder) {
-        throw InputError("the image at token ", begin, " has ", k, " placeholders (", kind_.placeholder, "), but its grid of ",
-                         grid.height, " x ", grid.width, " patches has ", count, " tokens");
+        throw InputError("the image at token ", begin, " has ", k, " placeholders (", kind_.placeholder,
+                         "), but its grid of ", grid.height, " x ", grid.width, " patches has ", count, " tokens");
       }
       if (kind_.tile > 0) {
         Put(i, next + k, 0, 0);
@@ -67,15 +68,16 @@ class PositionWriter {
     if (kind_.tile > 0) return CheckTiles(grid);
     if (grid.time != 1) throw InputError("an image's grid has ", grid.time, " frames; videos are not supported");
     if (grid.height < 1 || grid.width < 1 || grid.height % kind_.merge != 0 || grid.width % kind_.merge != 0) {
-      throw InputError("an image's grid is ", grid.height, " x ", grid.width, " patches; both must be positive multiples of ",
-                       kind_.merge, ", the tower's spatial_merge_size");
+      throw InputError("an image's grid is ", grid.height, " x ", grid.width,
+                       " patches; both must be positive multiples of ", kind_.merge,
+                       ", the tower's spatial_merge_size");
     }
   }
 
   void CheckTiles(const ImageGrid& grid) const {
     if (grid.time >= 1 && grid.height == kind_.tile && grid.width == kind_.tile) return;
-    throw InputError("an image's grid is ", grid.time, " tiles of ", grid.height, " x ", grid.width, " patches; the model's tiles are ",
-                     kind_.tile, " x ", kind_.tile);
+    throw InputError("an image's grid is ", grid.time, " tiles of ", grid.height, " x ", grid.width,
+                     " patches; the model's tiles are ", kind_.tile, " x ", kind_.tile);
   }
 
   const std::span<const int64_t> tokens_;
@@ -85,8 +87,9 @@ class PositionWriter {
 
 void NoImageLeft(std::span<const ImageGrid> grids) {
   if (grids.empty()) return;
-  throw InputError("the row has ", grids.size(), " more images than its tokens have placeholders for; the first of them is ",
-                   grids.front().height, " x ", grids.front().width, " patches");
+  throw InputError("the row has ", grids.size(),
+                   " more images than its tokens have placeholders for; the first of them is ", grids.front().height,
+                   " x ", grids.front().width, " patches");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// ImagePositions: the positions of M-RoPE, three per token (time, row, column), as transformers' get_rope_index of Qwen2-VL,
-// Qwen2.5-VL and Qwen3-VL computes them. Plain numbers, no torch: what pixels are, and which frequencies the positions
-// rotate, are not its concern. Models whose images are cut into tiles have plain positions. Videos are not covered: their
-// positions differ between versions of transformers.
+// ImagePositions: the positions of M-RoPE, three per token (time, row, column), as transformers' get_rope_index of
+// Qwen2-VL, Qwen2.5-VL and Qwen3-VL computes them. Plain numbers, no torch: what pixels are, and which frequencies the
+// positions rotate, are not its concern. Models whose images are cut into tiles have plain positions. Videos are not
+// covered: their positions differ between versions of transformers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-struct ImageTokens {  // what a model calls them
+struct ImageTokens {        // what a model calls them
   int64_t placeholder = 0;  // config.json's image_token_id: each token of an image
   int64_t merge = 2;        // vision_config.spatial_merge_size
   int64_t tile = 0;         // patches per side of a tile, of which a grid counts several; 0: an image is a single frame

@@ -18,8 +18,8 @@ namespace trireme {
 class KeyValueCache;  // parallel/layers
 class Objective;      // parallel/objectives
 struct PassOutput;
-struct PairSlots;     // ops/low_rank
-struct TowerTables;   // parallel/layers
+struct PairSlots;    // ops/low_rank
+struct TowerTables;  // parallel/layers
 
 // Totals of the global batch, over all micro batches and ranks: fixed before the first micro batch, so that
 // no loss depends on how rows were split.
@@ -44,13 +44,13 @@ struct BatchTotals {
   static double Reciprocal(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
 };
 
-struct PassWants {  // requested of the head per micro batch, in addition to the objective's sums
+struct PassWants {                  // requested of the head per micro batch, in addition to the objective's sums
   bool log_probs = false;           // of each label
   bool entropies = false;           // of the distribution over the label's position
   bool sequence_log_probs = false;  // their sum over each document
   bool hidden = false;              // after the final norm
-  bool scores = false;              // of a value head, for each token; of one beside the logits, where labels are trained
-  bool sequence_scores = false;     // that of each document's last token
+  bool scores = false;           // of a value head, for each token; of one beside the logits, where labels are trained
+  bool sequence_scores = false;  // that of each document's last token
 };
 
 // The same for all micro batches of a run of the executor.
@@ -62,7 +62,7 @@ struct PassOptions {
   // Experts exchange tokens in sizes that the steps before had (parallel/experts/expected_rows.h). Whoever asks for it
   // checks afterwards whether all tokens had room, and otherwise repeats the pass.
   bool expects_rows = false;
-  KeyValueCache* cache = nullptr;        // generation: tokens attend to their rows' cached keys
+  KeyValueCache* cache = nullptr;  // generation: tokens attend to their rows' cached keys
   BatchTotals totals = {};
   PassWants wants = {};
 };
@@ -70,8 +70,7 @@ struct PassOptions {
 class PassContext {
  public:
   // All references outlive it; `totals` are those of the options, or of one depth in them.
-  PassContext(const PassInput& input, const PassOptions& options, const BatchTotals& totals,
-              PassOutput* output);
+  PassContext(const PassInput& input, const PassOptions& options, const BatchTotals& totals, PassOutput* output);
 
   const PassInput& input;
   const PassOptions& options;

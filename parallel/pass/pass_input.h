@@ -25,18 +25,18 @@ struct AnswerFacts {
   std::vector<std::vector<double>> rivals = {};
 };
 
-// What is known of each token of a completion, for policy losses: [rows · length] fp32, by label; undefined where it is not
-// known. Log-probabilities are at the temperature of sampling.
+// What is known of each token of a completion, for policy losses: [rows · length] fp32, by label; undefined where it is
+// not known. Log-probabilities are at the temperature of sampling.
 struct PolicyFacts {
-  at::Tensor sampled = {};    // by the sampler
-  at::Tensor old = {};        // by the policy before the first update with it
-  at::Tensor reference = {};  // by the reference
-  at::Tensor values = {};     // by the old policy's value head, of the state before the token; undefined: it has none
-  at::Tensor advantages = {}; // of each token by itself; undefined: its completion's
+  at::Tensor sampled = {};     // by the sampler
+  at::Tensor old = {};         // by the policy before the first update with it
+  at::Tensor reference = {};   // by the reference
+  at::Tensor values = {};      // by the old policy's value head, of the state before the token; undefined: it has none
+  at::Tensor advantages = {};  // of each token by itself; undefined: its completion's
 };
 
-// What is known of a completion's states, before each of its tokens and after the last, for value models. Those of them that
-// are on this rank; each [states], undefined where nothing is trained on them.
+// What is known of a completion's states, before each of its tokens and after the last, for value models. Those of them
+// that are on this rank; each [states], undefined where nothing is trained on them.
 struct ValueFacts {
   at::Tensor positions = {};  // int64: the index of the token whose hidden state it is
   at::Tensor old = {};        // fp32: the value before the first update with the completion
@@ -63,9 +63,9 @@ struct ImageFacts {
 struct PassInput {
   int64_t rows = 0;
   int64_t length = 0;
-  at::Tensor tokens;         // [rows · length] int64
-  at::Tensor labels;         // [rows · length] int64: the token after each one, -100 where it is not trained
-  at::Tensor positions;      // [rows · length] int64
+  at::Tensor tokens;     // [rows · length] int64
+  at::Tensor labels;     // [rows · length] int64: the token after each one, -100 where it is not trained
+  at::Tensor positions;  // [rows · length] int64
   // [3, rows · length] int64: by time, row and column, where rows have images; undefined: all three are `positions`.
   at::Tensor image_positions = {};
   // [trained] int64: where labels are trained, known before anything is on a device, so that no pass has to
@@ -74,11 +74,12 @@ struct PassInput {
   at::Tensor real = {};      // [rows · length] bool: false for padding
   at::Tensor sequence = {};  // [rows · length] int64: which of the micro batch's documents; -1 for padding
   int64_t sequences = 0;     // documents of the micro batch
-  // Tokens of the micro batch that are no padding, over all ranks that share it; -1: whoever made the input does not say.
+  // Tokens of the micro batch that are no padding, over all ranks that share it; -1: whoever made the input does not
+  // say.
   int64_t real_tokens = -1;
   // [sequences]: the index of each document's last token among this rank's; -1: another context rank has it.
   std::vector<int64_t> last_tokens = {};
-  at::Tensor order = {};     // [rows · length] int64: position among all tokens of the micro batch
+  at::Tensor order = {};  // [rows · length] int64: position among all tokens of the micro batch
   std::shared_ptr<const ContextPlan> context = {};  // which tokens attend to which, here and on other ranks
   // Identifies the tokens within the step, independent of the layout; in host memory: [rows · length] int64.
   at::Tensor identities = {};
@@ -95,8 +96,8 @@ struct PassInput {
   ValueFacts value = {};
   TeacherFacts teacher = {};
   ImageFacts images = {};
-  // Low-rank pairs that hold several models' side by side: how many, and in host memory [rows · length] int64 which of them
-  // each token uses; -1: none. Undefined: every token uses all of the pairs.
+  // Low-rank pairs that hold several models' side by side: how many, and in host memory [rows · length] int64 which of
+  // them each token uses; -1: none. Undefined: every token uses all of the pairs.
   int64_t pair_slots = 1;
   at::Tensor slot_of = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on

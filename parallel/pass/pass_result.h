@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-struct PassOutput {  // of one micro batch, on the head's ranks; undefined if not requested
+struct PassOutput {                        // of one micro batch, on the head's ranks; undefined if not requested
   std::map<std::string, at::Tensor> sums;  // scalars, fp32
   at::Tensor log_probs;                    // [rows · length] fp32 of each label; 0 where none is trained
   at::Tensor entropies;                    // [rows · length] fp32 likewise
@@ -37,8 +37,8 @@ struct PassResult {
   // The sums of `names`, over all micro batches and ranks of `world`, in one reduction; the same everywhere.
   // Only ranks with `speaks` contribute, since tensor-parallel ranks have the same sums. `extra` is summed
   // in the same reduction. Collective.
-  NamedSums ReduceSums(const std::vector<std::string>& names, bool speaks, const NamedSums& extra,
-                       Communicator& world, at::Device device) const;
+  NamedSums ReduceSums(const std::vector<std::string>& names, bool speaks, const NamedSums& extra, Communicator& world,
+                       at::Device device) const;
 };
 
 }  // namespace trireme

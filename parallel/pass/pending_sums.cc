@@ -22,9 +22,8 @@ void AddOwnSums(const PassResult& result, const std::vector<std::string>& names,
 
 }  // namespace
 
-PendingSums::PendingSums(const PassResult& result, std::vector<std::string> names, bool speaks,
-                         const NamedSums& extra, Communicator& world, at::Device device,
-                         const RankNumbers& numbers)
+PendingSums::PendingSums(const PassResult& result, std::vector<std::string> names, bool speaks, const NamedSums& extra,
+                         Communicator& world, at::Device device, const RankNumbers& numbers)
     : names_(std::move(names)) {
   const auto summed = static_cast<int64_t>(names_.size() + extra.size() + numbers.summed.size());
   const int64_t own = numbers.own.defined() ? numbers.own.numel() : 0;

@@ -15,7 +15,7 @@ namespace trireme {
 // What every rank adds from its device, whether it speaks or not.
 struct RankNumbers {
   std::map<std::string, at::Tensor> summed = {};  // scalars, by name; undefined: 0
-  at::Tensor own = {};                            // [any] fp32: not summed, only copied to the host together with the sums
+  at::Tensor own = {};  // [any] fp32: not summed, only copied to the host together with the sums
 };
 
 class PendingSums {
@@ -24,7 +24,7 @@ class PendingSums {
   PendingSums(const PassResult& result, std::vector<std::string> names, bool speaks, const NamedSums& extra,
               Communicator& world, at::Device device, const RankNumbers& numbers = {});
 
-  NamedSums Take();  // once
+  NamedSums Take();                                       // once
   const std::vector<float>& own() const { return own_; }  // after it
 
  private:

@@ -23,8 +23,8 @@ Rotation::Rotation(const RopeSpec& rope)
 
 RotaryTable Rotation::TableOf(const PassInput& input) const {
   RotaryTable table = !axes_.empty() && input.image_positions.defined() ? TableByAxes(input)
-                      : LengthLimit(rope_) > 0                          ? TableByLength(input)
-                                                                        : MakeRotaryTable(input.positions, frequencies_);
+                      : LengthLimit(rope_) > 0 ? TableByLength(input)
+                                               : MakeRotaryTable(input.positions, frequencies_);
   if (rope_.magnitude != 1) table = {table.cosine * rope_.magnitude, table.sine * rope_.magnitude};
   return table;
 }

@@ -1,5 +1,6 @@
 // Rotation: the rotary embedding of a layer: tables of cosine and sine for the tokens of a pass, by their positions, of
-// images in three dimensions (M-RoPE), and where the model wants it by the length of their documents. Applying them is ops/rotary.
+// images in three dimensions (M-RoPE), and where the model wants it by the length of their documents. Applying them is
+// ops/rotary.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class Rotation {
 
   const RopeSpec rope_;
   const std::vector<double> frequencies_;  // of short sequences
-  const std::vector<int64_t> axes_;        // of M-RoPE: which of three positions each pair turns by; empty: there is one
+  const std::vector<int64_t> axes_;  // of M-RoPE: which of three positions each pair turns by; empty: there is one
   std::vector<double> key_;
 };
 

@@ -38,7 +38,8 @@ class TowerPlanner {
 
   TowerPlan Take() {
     plan_.token_order.resize(tokens_.size());
-    for (size_t i = 0; i < tokens_.size(); ++i) plan_.token_order[static_cast<size_t>(tokens_[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < tokens_.size(); ++i)
+      plan_.token_order[static_cast<size_t>(tokens_[i])] = static_cast<int64_t>(i);
     return std::move(plan_);
   }
 

@@ -1,6 +1,6 @@
-// TowerPlan: what a vision tower needs to know of a micro batch's images beside their pixels, from their grids alone: the
-// order of the patches, where they are in their image, which of them attend to each other, and how the table of learned
-// positions is interpolated. Plain numbers, no torch.
+// TowerPlan: what a vision tower needs to know of a micro batch's images beside their pixels, from their grids alone:
+// the order of the patches, where they are in their image, which of them attend to each other, and how the table of
+// learned positions is interpolated. Plain numbers, no torch.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace trireme {
 
-// Patches come frame by frame, in blocks of merge · merge that become a token. A tower with windows works on another order
-// of these blocks, in which each window is contiguous; without windows the two orders are the same. All members but
-// token_order are in the tower's order. Where images are cut into tiles, hidden states of class tokens stand between those of
-// patches: before the first one of each tile.
+// Patches come frame by frame, in blocks of merge · merge that become a token. A tower with windows works on another
+// order of these blocks, in which each window is contiguous; without windows the two orders are the same. All members
+// but token_order are in the tower's order. Where images are cut into tiles, hidden states of class tokens stand
+// between those of patches: before the first one of each tile.
 struct TowerPlan {
   std::vector<int64_t> order = {};        // [patches] which patch of the input each one is
   std::vector<int64_t> token_order = {};  // [tokens] where the tower has each token of the images

@@ -35,12 +35,8 @@ struct Action {
   bool is_compute() const { return kind <= ActionKind::kBackwardWeight; }
   bool is_message() const { return kind >= ActionKind::kSendForward && kind <= ActionKind::kRecvBackward; }
   bool is_send() const { return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward; }
-  bool makes_input_gradient() const {
-    return kind == ActionKind::kBackward || kind == ActionKind::kBackwardInput;
-  }
-  bool makes_weight_gradient() const {
-    return kind == ActionKind::kBackward || kind == ActionKind::kBackwardWeight;
-  }
+  bool makes_input_gradient() const { return kind == ActionKind::kBackward || kind == ActionKind::kBackwardInput; }
+  bool makes_weight_gradient() const { return kind == ActionKind::kBackward || kind == ActionKind::kBackwardWeight; }
   // "F3.1" = forward of micro batch 3 on chunk 1; B both gradients, I of the input, W of the weights.
   // "send F3.1 to 2", "recv B3.1 from 2", "gather .1", "free .1", "reduce .1".
   std::string ToText() const;

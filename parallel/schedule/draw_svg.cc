@@ -37,8 +37,8 @@ const char* FillOf(const Action& action) {
 }
 
 void Box(std::ostream& svg, double x, double y, double width, double height, const char* fill) {
-  svg << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
-      << "\" fill=\"" << fill << "\" stroke=\"#555\" stroke-width=\"0.5\"/>\n";
+  svg << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" fill=\""
+      << fill << "\" stroke=\"#555\" stroke-width=\"0.5\"/>\n";
 }
 
 void Text(std::ostream& svg, double x, double y, const char* style, const std::string& text) {
@@ -66,8 +66,7 @@ void Row(std::ostream& svg, const Timeline& timeline, size_t rank, double scale)
     Text(svg, x + width / 2, y + 17, "cell", LabelOf(timed.action, timeline.chunks));
   }
   std::ostringstream numbers;
-  numbers << std::fixed << std::setprecision(1) << 100 * row.bubble_fraction << " % idle, " << row.peak_live
-          << " live";
+  numbers << std::fixed << std::setprecision(1) << 100 * row.bubble_fraction << " % idle, " << row.peak_live << " live";
   Text(svg, kLeft + timeline.end * scale + 10, y + 17, "name", numbers.str());
 }
 

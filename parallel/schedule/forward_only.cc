@@ -33,8 +33,8 @@ Schedule MakeForwardSchedule(const StagePlacement& placement, int micro_batches,
   schedule.forward_only = true;
   schedule = InsertParameterActions(std::move(schedule), zero);
   const std::optional<std::string> fault = FindFault(schedule);
-  TRIREME_CHECK(!fault) << "forward only, " << placement.ranks << " ranks, " << micro_batches
-                        << " micro batches, " << placement.chunks << " chunks: " << *fault;
+  TRIREME_CHECK(!fault) << "forward only, " << placement.ranks << " ranks, " << micro_batches << " micro batches, "
+                        << placement.chunks << " chunks: " << *fault;
   return schedule;
 }
 

@@ -15,9 +15,7 @@ namespace {
 constexpr int kMoments = 4;
 
 // forward 1, input gradient 1, weight gradient 1, both 2
-int DurationOf(const Action& action) {
-  return action.kind == ActionKind::kBackward ? 2 * kMoments : kMoments;
-}
+int DurationOf(const Action& action) { return action.kind == ActionKind::kBackward ? 2 * kMoments : kMoments; }
 
 struct Event {
   int time = 0;  // for compute: its start
@@ -61,8 +59,7 @@ class Player {
   // Messages come before the compute that starts at the same moment: it may need them.
   std::vector<Event> EventsOf(int rank) {
     std::vector<Event> messages = std::move(messages_[rank]);
-    std::stable_sort(messages.begin(), messages.end(),
-                     [](const Event& a, const Event& b) { return a.time < b.time; });
+    std::stable_sort(messages.begin(), messages.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
     std::vector<Event> events;
     std::merge(messages.begin(), messages.end(), compute_[rank].begin(), compute_[rank].end(),
                std::back_inserter(events), [](const Event& a, const Event& b) { return a.time < b.time; });
@@ -118,9 +115,8 @@ class Player {
   void CheckDone(int rank) const {
     if (next_[rank] == order_.ranks[rank].size()) return;
     const Action& action = order_.ranks[rank][next_[rank]];
-    throw RuntimeError("compute order cannot be played: rank ", rank, " waits at ", action.ToText(),
-                       ", number ", next_[rank], " of its ", order_.ranks[rank].size(),
-                       " actions, whose input is never computed");
+    throw RuntimeError("compute order cannot be played: rank ", rank, " waits at ", action.ToText(), ", number ",
+                       next_[rank], " of its ", order_.ranks[rank].size(), " actions, whose input is never computed");
   }
 
   const ComputeOrder& order_;
@@ -144,8 +140,7 @@ std::vector<Step> IntoSteps(const std::vector<Event>& events) {
   std::vector<Step> steps;
   int time = Span::kNever;
   for (const Event& event : events) {
-    const bool joins =
-        event.action.is_message() && event.time == time && SharesBatch(steps.back(), event.action);
+    const bool joins = event.action.is_message() && event.time == time && SharesBatch(steps.back(), event.action);
     if (joins) {
       steps.back().push_back(event.action);
     } else {

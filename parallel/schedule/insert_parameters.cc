@@ -12,11 +12,7 @@ namespace {
 class RankPass {
  public:
   RankPass(const std::vector<Step>& steps, int chunks, int zero)
-      : steps_(steps),
-        zero_(zero),
-        gathered_(chunks, false),
-        weights_left_(chunks, 0),
-        next_chunk_(steps.size()) {
+      : steps_(steps), zero_(zero), gathered_(chunks, false), weights_left_(chunks, 0), next_chunk_(steps.size()) {
     int current = kNone;
     int following = kNone;
     for (size_t i = steps.size(); i-- > 0;) {

@@ -95,15 +95,13 @@ class Simulation {
     if (forward ? placement_.IsFirst(stage) : placement_.IsLast(stage)) return 0;
     const int from = forward ? stage - 1 : stage + 1;
     const bool here = placement_.SiteOf(from).rank == rank;
-    return here ? made_.At(forward, from, action.micro_batch)
-                : arrived_.At(forward, stage, action.micro_batch);
+    return here ? made_.At(forward, from, action.micro_batch) : arrived_.At(forward, stage, action.micro_batch);
   }
 
   bool AdvanceCompute(int rank) {
     Queues& queues = queues_[rank];
     const std::vector<Step>& steps = schedule_.ranks[rank];
-    while (queues.compute_at < steps.size() && !steps[queues.compute_at].front().is_compute())
-      ++queues.compute_at;
+    while (queues.compute_at < steps.size() && !steps[queues.compute_at].front().is_compute()) ++queues.compute_at;
     if (queues.compute_at == steps.size()) return false;
     const Action& action = steps[queues.compute_at].front();
     const double input_at = InputAt(rank, action);
@@ -112,8 +110,7 @@ class Simulation {
     queues.compute_free = start + DurationOf(action.kind);
     timeline_.ranks[rank].compute.push_back({action, start, queues.compute_free});
     if (action.kind != ActionKind::kBackwardWeight) {
-      made_.At(IsForward(action), placement_.StageAt(rank, action.chunk), action.micro_batch) =
-          queues.compute_free;
+      made_.At(IsForward(action), placement_.StageAt(rank, action.chunk), action.micro_batch) = queues.compute_free;
     }
     ++queues.compute_at;
     return true;
@@ -130,8 +127,7 @@ class Simulation {
     double posted = queues_[rank].message_free;
     for (const Action& message : batch) {
       if (!message.is_send()) continue;
-      const double made =
-          made_.At(IsForward(message), placement_.StageAt(rank, message.chunk), message.micro_batch);
+      const double made = made_.At(IsForward(message), placement_.StageAt(rank, message.chunk), message.micro_batch);
       if (made == kUnknown) return false;
       posted = std::max(posted, made);
     }
@@ -153,8 +149,7 @@ class Simulation {
   bool AdvanceMessages(int rank) {
     Queues& queues = queues_[rank];
     const std::vector<Step>& steps = schedule_.ranks[rank];
-    while (queues.message_at < steps.size() && !steps[queues.message_at].front().is_message())
-      ++queues.message_at;
+    while (queues.message_at < steps.size() && !steps[queues.message_at].front().is_message()) ++queues.message_at;
     if (queues.message_at == steps.size()) return false;
     const Step& batch = steps[queues.message_at];
     if (!Post(rank, batch)) return false;
@@ -209,10 +204,9 @@ Timeline Simulate(const Schedule& schedule, const Durations& durations) {
   Timeline timeline = Simulation(schedule, durations).Run();
   timeline.chunks = schedule.placement.chunks;
   const char* batches = schedule.micro_batches == 1 ? " micro batch" : " micro batches";
-  timeline.title = Concat(schedule.name, ", ", Counted(schedule.placement.ranks, "rank"), ", ",
-                          schedule.micro_batches, batches);
-  for (const RankTimeline& rank : timeline.ranks)
-    timeline.end = std::max(timeline.end, rank.compute.back().end);
+  timeline.title =
+      Concat(schedule.name, ", ", Counted(schedule.placement.ranks, "rank"), ", ", schedule.micro_batches, batches);
+  for (const RankTimeline& rank : timeline.ranks) timeline.end = std::max(timeline.end, rank.compute.back().end);
   for (RankTimeline& rank : timeline.ranks) Measure(rank, timeline.end);
   return timeline;
 }

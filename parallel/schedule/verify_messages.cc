@@ -53,8 +53,8 @@ class RendezvousGame {
     if (!send || !recv || mismatch_) return;
     if (!SameMessage(from, *send, to, *recv)) {
       mismatch_ = Concat("messages from rank ", from, " to rank ", to, " do not match in order: rank ", from,
-                         " at step ", at_[from], " has '", send->ToText(), "', rank ", to, " at step ",
-                         at_[to], " has '", recv->ToText(), "'");
+                         " at step ", at_[from], " has '", send->ToText(), "', rank ", to, " at step ", at_[to],
+                         " has '", recv->ToText(), "'");
       return;
     }
     send = recv = nullptr;
@@ -77,8 +77,8 @@ class RendezvousGame {
       for (int peer = 0; peer < ranks_; ++peer) {
         for (const Action* message : {sends_[rank * ranks_ + peer], recvs_[peer * ranks_ + rank]}) {
           if (!message) continue;
-          waiting += Concat("; rank ", rank, " at step ", at_[rank], " waits for rank ", peer, " ('",
-                            message->ToText(), "'), which ", WhereIs(peer));
+          waiting += Concat("; rank ", rank, " at step ", at_[rank], " waits for rank ", peer, " ('", message->ToText(),
+                            "'), which ", WhereIs(peer));
         }
       }
     }
@@ -103,8 +103,6 @@ class RendezvousGame {
 
 }  // namespace
 
-std::optional<std::string> FindMessageFault(const Schedule& schedule) {
-  return RendezvousGame(schedule).Play();
-}
+std::optional<std::string> FindMessageFault(const Schedule& schedule) { return RendezvousGame(schedule).Play(); }
 
 }  // namespace trireme

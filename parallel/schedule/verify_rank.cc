@@ -48,8 +48,7 @@ class RankReader {
   Fault AtEnd() const {
     for (int chunk = 0; chunk < placement_.chunks; ++chunk) {
       for (int i = 0; i < micro_batches_; ++i) {
-        if (Fault fault = Unfinished(chunk, i))
-          return Concat("micro batch ", i, ", chunk ", chunk, ": ", *fault);
+        if (Fault fault = Unfinished(chunk, i)) return Concat("micro batch ", i, ", chunk ", chunk, ": ", *fault);
       }
       const ChunkParameters& parameters = parameters_[chunk];
       if (parameters.gathered) return Concat("parameters of chunk ", chunk, " are never freed");
@@ -73,8 +72,8 @@ class RankReader {
       }
       for (size_t j = 0; j < i; ++j) {
         if (step[j].peer == action.peer && step[j].is_send() == action.is_send()) {
-          return Concat(StepText(step), ": two messages ", action.is_send() ? "to" : "from", " rank ",
-                        action.peer, " in one batch; only their order could tell them apart");
+          return Concat(StepText(step), ": two messages ", action.is_send() ? "to" : "from", " rank ", action.peer,
+                        " in one batch; only their order could tell them apart");
         }
       }
     }
@@ -135,8 +134,7 @@ class RankReader {
 
   Fault ReadMessage(const Action& action) {
     Passage& passage = At(action.chunk, action.micro_batch);
-    const bool towards_next =
-        action.kind == ActionKind::kSendForward || action.kind == ActionKind::kRecvBackward;
+    const bool towards_next = action.kind == ActionKind::kSendForward || action.kind == ActionKind::kRecvBackward;
     const int other = StageOf(action) + (towards_next ? 1 : -1);
     if (other < 0 || other >= placement_.stages()) return "there is no stage at its other end";
     const int peer = placement_.SiteOf(other).rank;
@@ -166,8 +164,7 @@ class RankReader {
     if (!zero_) return "the table is marked as having no parameter actions";
     if (action.kind == ActionKind::kReduceGradients) {
       if (parameters.unreduced == 0) return "there is nothing to reduce";
-      if (*zero_ < 2 && parameters.weight_gradients < micro_batches_)
-        return "comes before the last weight gradient";
+      if (*zero_ < 2 && parameters.weight_gradients < micro_batches_) return "comes before the last weight gradient";
       parameters.unreduced = 0;
       return std::nullopt;
     }

@@ -1,5 +1,5 @@
-// The optimizer adafactor, by the rule of transformers' Adafactor without a first moment: squared gradients of a matrix are
-// kept as means over its rows and its columns.
+// The optimizer adafactor, by the rule of transformers' Adafactor without a first moment: squared gradients of a matrix
+// are kept as means over its rows and its columns.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -18,9 +18,9 @@ bool IsFactored(const Shape& shape) { return shape.size() == 2; }
 
 // What an update needs of a whole tensor.
 struct TensorMeans {
-  at::Tensor rows, columns;    // sums of squared gradients, of a matrix
-  at::Tensor squares;          // of another tensor: each
-  at::Tensor weight, update;   // [1]: sums of squares
+  at::Tensor rows, columns;   // sums of squared gradients, of a matrix
+  at::Tensor squares;         // of another tensor: each
+  at::Tensor weight, update;  // [1]: sums of squares
 };
 
 TensorMeans EmptyMeans(const Shape& shape, const at::TensorOptions& options) {
@@ -45,7 +45,9 @@ void AddPiece(const SharePiece& piece, const at::Tensor& gradient, const at::Ten
   means.columns.narrow(0, piece.box.offset[1], piece.box.extent[1]).add_(squares.sum(0));
 }
 
-void MoveMean(const at::Tensor& mean, const at::Tensor& now, double kept) { at::Tensor(mean).mul_(kept).add_(now, 1 - kept); }
+void MoveMean(const at::Tensor& mean, const at::Tensor& now, double kept) {
+  at::Tensor(mean).mul_(kept).add_(now, 1 - kept);
+}
 
 void MoveMeans(const WholeTensor& tensor, const TensorMeans& means, double kept) {
   const Shape& shape = tensor.share.file->shape;
@@ -63,7 +65,9 @@ at::Tensor DirectionOf(const WholeTensor& tensor, const SharePiece& piece, const
          columns.narrow(0, piece.box.offset[1], piece.box.extent[1]) * gradient;
 }
 
-at::Tensor RootMean(const at::Tensor& sum, const Shape& shape) { return (sum / static_cast<double>(Elements(shape))).sqrt(); }
+at::Tensor RootMean(const at::Tensor& sum, const Shape& shape) {
+  return (sum / static_cast<double>(Elements(shape))).sqrt();
+}
 
 // One bucket's update.
 class AdafactorStep {

@@ -1,6 +1,6 @@
-// AdamW with moments of 8 bits (optimizer.moments 8bit), by bitsandbytes' numbers: 256 consecutive elements of a tensor share
-// a scale, the largest magnitude among them, and each is the nearest of 256 values between -1 and 1. Small tensors have
-// moments in fp32.
+// AdamW with moments of 8 bits (optimizer.moments 8bit), by bitsandbytes' numbers: 256 consecutive elements of a tensor
+// share a scale, the largest magnitude among them, and each is the nearest of 256 values between -1 and 1. Small
+// tensors have moments in fp32.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -41,7 +41,8 @@ struct WideMoment {
 at::Tensor BlocksOf(const SharePiece& piece, const Shape& shape, at::Device device) {
   at::Tensor index = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   for (size_t dim = 0; dim < shape.size(); ++dim) {
-    const at::Tensor own = at::arange(piece.box.offset[dim], piece.box.offset[dim] + piece.box.extent[dim], index.options());
+    const at::Tensor own =
+        at::arange(piece.box.offset[dim], piece.box.offset[dim] + piece.box.extent[dim], index.options());
     index = (index.unsqueeze(1) * shape[dim] + own).flatten();
   }
   return index.div(kBlock, "floor");
@@ -57,14 +58,16 @@ void Encode(const WideMoment& moment, const at::Tensor& scales, const CodeMap& m
 }
 
 // New moments, and the weights with them. All of the same shape.
-void UpdateElements(const at::Tensor& first, const at::Tensor& second, const at::Tensor& gradient, const at::Tensor& master,
-                    const UpdateNumbers& numbers) {
+void UpdateElements(const at::Tensor& first, const at::Tensor& second, const at::Tensor& gradient,
+                    const at::Tensor& master, const UpdateNumbers& numbers) {
   const double correction1 = 1 - std::pow(numbers.beta1, static_cast<double>(numbers.step));
   const double correction2 = std::sqrt(1 - std::pow(numbers.beta2, static_cast<double>(numbers.step)));
   at::Tensor(first).mul_(numbers.beta1).add_(gradient, 1 - numbers.beta1);
   at::Tensor(second).mul_(numbers.beta2).addcmul_(gradient, gradient, 1 - numbers.beta2);
   const at::Tensor denominator = (second.sqrt() / correction2).add_(numbers.eps);
-  at::Tensor(master).mul_(1 - numbers.lr * numbers.weight_decay).addcdiv_(first, denominator, -numbers.lr / correction1);
+  at::Tensor(master)
+      .mul_(1 - numbers.lr * numbers.weight_decay)
+      .addcdiv_(first, denominator, -numbers.lr / correction1);
 }
 
 // One bucket's update.
@@ -121,7 +124,8 @@ class Adam8BitStep {
     for (size_t i = 0; i < small.size(); ++i) {
       const at::Tensor weights = at::zeros_like(gradients[i]);
       for (const SharePiece& piece : small[i]->share.pieces) piece.In(weights).copy_(piece.Of(master_.values()));
-      UpdateElements(small[i]->State(kFirstWide), small[i]->State(kSecondWide), gradients[i], weights, NumbersFor(*small[i]));
+      UpdateElements(small[i]->State(kFirstWide), small[i]->State(kSecondWide), gradients[i], weights,
+                     NumbersFor(*small[i]));
       for (const SharePiece& piece : small[i]->share.pieces) piece.Of(master_.values()).copy_(piece.In(weights));
     }
   }

@@ -45,8 +45,7 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Placement& placement = entries_[i]->placement;
     TRIREME_CHECK(placement.declaration().grid == entries_[0]->placement.declaration().grid)
-        << "bucket " << layer_ << " mixes the grids of " << entries_[0]->weight.name << " and "
-        << placement.name();
+        << "bucket " << layer_ << " mixes the grids of " << entries_[0]->weight.name << " and " << placement.name();
     const FlatRange range = layout_.RangeOf(i);
     if (PackedWeight* packed = entries_[i]->weight.packed.get()) {
       packed->bytes = values_.tensor().narrow(0, range.begin, range.size());
@@ -63,19 +62,17 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
 BucketMemory Bucket::memory() const {
   const int64_t leaving = splits_gradients() && reduction_.under_way() ? Bytes(gradients_.tensor()) : 0;
   const bool offloaded = kept_.defined() && (kept_.is_same(host_) || keeps_on_host());
-  return {.value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
-          .gradient_bytes =
-              gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
-          .master_bytes = has_separate_master() ? Bytes(master_) : 0};
+  return {
+      .value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
+      .gradient_bytes = gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
+      .master_bytes = has_separate_master() ? Bytes(master_) : 0};
 }
 
 bool Bucket::has_separate_master() const {
   return master_.defined() && !(kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
 }
 
-at::Tensor Bucket::ShareOf(const at::Tensor& whole) const {
-  return whole.narrow(0, share_.begin, share_.size());
-}
+at::Tensor Bucket::ShareOf(const at::Tensor& whole) const { return whole.narrow(0, share_.begin, share_.size()); }
 
 void Bucket::SealValues() {
   TRIREME_CHECK(whole_ && !master_.defined()) << "bucket " << layer_ << " is sealed twice";
@@ -140,8 +137,8 @@ at::Tensor Bucket::BeginValues() {
   whole_ = false;
   if (!splits_values()) {
     // In a separate buffer: an all-gather must not read from its own output.
-    fresh_ = has_split_master() ? ShareOf(values_.tensor()).clone()
-                                : at::empty({share_.size()}, values_.tensor().options());
+    fresh_ =
+        has_split_master() ? ShareOf(values_.tensor()).clone() : at::empty({share_.size()}, values_.tensor().options());
     return fresh_;
   }
   if (values_.held()) values_.Release();
@@ -152,7 +149,8 @@ at::Tensor Bucket::BeginValues() {
 void Bucket::EndValues() {
   if (!splits_values()) StartGather();
   if (!keeps_on_host()) return;
-  CopyAsync(pinned_.data(), fresh_.data_ptr(), pinned_.bytes(), CopyKind::kDeviceToHost, ComputeStreamOf(options_.device));
+  CopyAsync(pinned_.data(), fresh_.data_ptr(), pinned_.bytes(), CopyKind::kDeviceToHost,
+            ComputeStreamOf(options_.device));
   fresh_.reset();
 }
 
@@ -161,7 +159,8 @@ void Bucket::StartGather() {
   values_.Hold();
   if (keeps_on_host()) {
     fresh_ = at::empty({share_.size()}, values_.tensor().options());
-    CopyAsync(fresh_.data_ptr(), pinned_.data(), pinned_.bytes(), CopyKind::kHostToDevice, ComputeStreamOf(options_.device));
+    CopyAsync(fresh_.data_ptr(), pinned_.data(), pinned_.bytes(), CopyKind::kHostToDevice,
+              ComputeStreamOf(options_.device));
   }
   gather_ = StartAllGather(splits_values() && !keeps_on_host() ? kept_ : fresh_, values_.tensor(), data_);
 }
@@ -331,8 +330,8 @@ void Bucket::ReleaseGradients() {
 Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const {
   const Placement& placement = entries_[part.parameter]->placement;
   const AxisNames distinct = split() ? ShardAxes(placement.mesh(), placement.declaration().grid) : AxisNames{};
-  return FlatShard(placement, data_.members()[data_.rank()],
-                   {part.elements.begin, part.elements.end, distinct}, state + "/" + placement.name(), dtype,
+  return FlatShard(placement, data_.members()[data_.rank()], {part.elements.begin, part.elements.end, distinct},
+                   state + "/" + placement.name(), dtype,
                    static_cast<std::byte*>(share_data) + part.offset * ByteSize(dtype));
 }
 

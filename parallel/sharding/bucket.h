@@ -59,8 +59,7 @@ class Bucket {
  public:
   // Allocates value and gradient of the entries' weights. All entries are of one grid, over whose data-parallel
   // group `data` it is sharded; both outlive the bucket.
-  Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data,
-         const BucketOptions& options);
+  Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communicator& data, const BucketOptions& options);
   Bucket(const Bucket&) = delete;
   Bucket& operator=(const Bucket&) = delete;
 
@@ -78,8 +77,8 @@ class Bucket {
   // return. In between nothing may use them. No-ops where the device is the host.
   void OffloadValues();
   void ReloadValues();
-  // Of a sealed bucket that is not trained and not offloaded: values = weight x those of `other`, a bucket with the same
-  // entries, + (1 - weight) x its own. Collective over the data group.
+  // Of a sealed bucket that is not trained and not offloaded: values = weight x those of `other`, a bucket with the
+  // same entries, + (1 - weight) x its own. Collective over the data group.
   void MixValues(Bucket& other, double weight);
 
   // Gradients. PrepareGradients: before anything accumulates into the layer's weight gradients; allocates and
@@ -91,7 +90,7 @@ class Bucket {
   // only if it is complete. Otherwise what is computed from now on waits for it: the host may be a whole step
   // ahead of the device and would collect the gradients of all layers.
   void SettleReduction(bool latest = true);
-  void AwaitGradients();   // waits for all reductions; share_gradient() then holds the sum over the group
+  void AwaitGradients();  // waits for all reductions; share_gradient() then holds the sum over the group
   // Once per step after AwaitGradients: adds those of the replicas. Others may start in between.
   void StartReplicaSum();
   void AwaitReplicaSum() { replica_sum_.Wait(); }
@@ -107,7 +106,7 @@ class Bucket {
   FlatRange share() const { return share_; }
   const std::vector<FlatPart>& parts() const { return parts_; }  // of entries(), in the share
   const std::vector<Weights::Entry*>& entries() const { return entries_; }
-  at::Tensor share_master();          // [share], fp32 or the values, or low halves; waits for a gather under way
+  at::Tensor share_master();  // [share], fp32 or the values, or low halves; waits for a gather under way
   bool has_split_master() const { return master_.defined() && master_.scalar_type() == at::kShort; }
   at::Tensor JoinedMaster();  // of a split one: [share] fp32, a copy
   void TakeJoinedMaster(const at::Tensor& master);
@@ -119,8 +118,8 @@ class Bucket {
   // A master that is separate from the values and not kept on the host: off the device and back, when nothing uses it.
   void MoveMaster(at::Device device);
   // Around a change of the master. BeginValues returns the buffer for the share's new values, [share] in the
-  // compute dtype; undefined if the master itself is that buffer. Of a split master it has the old values. Below zero 3, EndValues starts the gather;
-  // in between nothing may use the values.
+  // compute dtype; undefined if the master itself is that buffer. Of a split master it has the old values. Below zero
+  // 3, EndValues starts the gather; in between nothing may use the values.
   at::Tensor BeginValues();
   void EndValues();
   // `part` of a state whose share is at `share_data`, as checkpoint/ expects it.
@@ -149,11 +148,11 @@ class Bucket {
   std::vector<FlatPart> parts_;
 
   FlatMemory values_;
-  at::Tensor kept_;    // zero 3: the share of the values while they are not whole
+  at::Tensor kept_;      // zero 3: the share of the values while they are not whole
   PinnedBuffer pinned_;  // of kept_, where it is in host memory
-  at::Tensor host_;    // of values that are offloaded: never changed, as the values are not
-  at::Tensor master_;  // [share]
-  at::Tensor fresh_;   // zero 1, 2: the share's new values until the gather has taken them
+  at::Tensor host_;      // of values that are offloaded: never changed, as the values are not
+  at::Tensor master_;    // [share]
+  at::Tensor fresh_;     // zero 1, 2: the share's new values until the gather has taken them
   bool whole_ = true;
   bool master_on_host_ = false;
   Pending gather_;
@@ -162,8 +161,8 @@ class Bucket {
   at::Tensor share_gradient_;  // a separate buffer if sharded
   at::Tensor arriving_;        // zero 2, 3: output of a reduction in flight, if the share already has a sum
   std::function<void()> when_reduced_;
-  bool summed_ = false;        // the share has been reduced since ZeroGradients
-  bool open_ = false;          // there may be unreduced contributions
+  bool summed_ = false;  // the share has been reduced since ZeroGradients
+  bool open_ = false;    // there may be unreduced contributions
   Pending reduction_, replica_sum_;
 };
 

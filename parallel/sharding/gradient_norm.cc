@@ -15,8 +15,8 @@ std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
   at::Tensor host = bucket.share_gradient().cpu();
   const Shard shard = bucket.ShardOf(part, "gradient", DType::kFp32, host.data_ptr<float>());
   for (const FilePiece& piece : FilePieces(entry.parameter, shard)) {
-    const at::Tensor values = at::from_blob(static_cast<float*>(shard.data) + piece.offset, piece.box.extent,
-                                            piece.strides, at::kFloat);
+    const at::Tensor values =
+        at::from_blob(static_cast<float*>(shard.data) + piece.offset, piece.box.extent, piece.strides, at::kFloat);
     if (!values.isfinite().all().item<bool>()) return piece.tensor->name;
   }
   return entry.weight.name;
@@ -30,8 +30,7 @@ const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
   auto* data = bucket.share_gradient().data_ptr<float>();
   std::vector<Piece> pieces;
   for (const FlatPart& part : bucket.parts()) {
-    for (Piece& piece :
-         JoinIfDense(OwnedPieces(bucket.ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
+    for (Piece& piece : JoinIfDense(OwnedPieces(bucket.ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
       pieces.push_back(std::move(piece));
     }
   }
@@ -39,8 +38,7 @@ const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
 }
 
 void GradientNorm::AddValues(const Bucket& bucket, std::vector<at::Tensor>& values) {
-  for (const Piece& piece : PiecesOf(bucket))
-    values.push_back(View(bucket.share_gradient(), piece).contiguous());
+  for (const Piece& piece : PiecesOf(bucket)) values.push_back(View(bucket.share_gradient(), piece).contiguous());
 }
 
 at::Tensor GradientNorm::SumOfSquares(at::Device device) {

@@ -46,8 +46,8 @@ LrFactors::LrFactors(const std::vector<std::string>& entries, PartsByName parts)
 const LrFactors::Entry* LrFactors::Find(const std::string& name) const {
   const auto own = parts_.find(name);
   for (const Entry& entry : entries_) {
-    const bool matches = entry.part.empty() ? std::regex_search(name, entry.pattern)
-                                            : own != parts_.end() && own->second == entry.part;
+    const bool matches =
+        entry.part.empty() ? std::regex_search(name, entry.pattern) : own != parts_.end() && own->second == entry.part;
     if (matches) return &entry;
   }
   return nullptr;
@@ -79,7 +79,8 @@ void LrFactors::Check(const std::vector<Parameter>& parameters) const {
   }
   for (const Entry& entry : entries_) {
     if (used.contains(&entry)) continue;
-    throw InputError(kLrKey, ": '", entry.text, "' is the first match of no trained parameter; names are those of the files, ",
+    throw InputError(kLrKey, ": '", entry.text,
+                     "' is the first match of no trained parameter; names are those of the files, ",
                      "such as model.layers.0.mlp.down_proj.weight");
   }
 }

@@ -1,5 +1,6 @@
-// LrFactors: the learning rates of optimizer.lr_by_name: by which factor that of a parameter is multiplied. Names are those
-// of files, so that they are the same under every layout. Which part of a model a name belongs to is told, not known. No torch.
+// LrFactors: the learning rates of optimizer.lr_by_name: by which factor that of a parameter is multiplied. Names are
+// those of files, so that they are the same under every layout. Which part of a model a name belongs to is told, not
+// known. No torch.
 #pragma once
 
 #include <map>

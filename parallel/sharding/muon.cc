@@ -21,9 +21,8 @@ bool TakesMuon(const Parameter& parameter, const std::string& layer) {
   const std::string& name = parameter.declaration.name;
   if (layer == "embedding" || name.ends_with(".logits.weight") || name.ends_with(".score.weight")) return false;
   if (name.ends_with(".bias")) return false;
-  return !parameter.hf.empty() && std::ranges::all_of(parameter.hf, [](const HfTensor& tensor) {
-    return tensor.shape.size() == 2;
-  });
+  return !parameter.hf.empty() &&
+         std::ranges::all_of(parameter.hf, [](const HfTensor& tensor) { return tensor.shape.size() == 2; });
 }
 
 at::Tensor Orthogonalised(const at::Tensor& matrix) {

@@ -47,13 +47,11 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Bucket*> buckets, OptimizerGroups
       options_(options),
       state_names_(OptimizerStates(options.name, {.averaged = options.ema > 0, .initial = options.keep_initial})),
       update_(UpdateRuleOf(options.name)),
-      tensor_sums_(TrainedOnly(buckets),
-                   {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
-      expert_sums_(TrainedOnly(buckets),
-                   {.grid = GridKind::kExpert,
-                    .name = "etp",
-                    .size = groups.experts == nullptr ? 1 : groups.expert_tensor,
-                    .group = groups.experts == nullptr ? groups.tensor : *groups.experts}),
+      tensor_sums_(TrainedOnly(buckets), {.name = "tp", .size = groups.tensor.size(), .group = groups.tensor}),
+      expert_sums_(TrainedOnly(buckets), {.grid = GridKind::kExpert,
+                                          .name = "etp",
+                                          .size = groups.experts == nullptr ? 1 : groups.expert_tensor,
+                                          .group = groups.experts == nullptr ? groups.tensor : *groups.experts}),
       norm_(Counted(TrainedOnly(buckets))) {
   for (Bucket* bucket : TrainedOnly(buckets)) {
     if (options_.offload) bucket->KeepMasterOnHost();
@@ -90,7 +88,8 @@ ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Bucket& bucket, const 
 
 ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Parameter& parameter, const std::string& layer) const {
   const ParameterDeclaration& declaration = parameter.declaration;
-  const bool decayed = declaration.dims.size() > 1 && !declaration.name.ends_with(".bias");  // experts' biases are stacked
+  const bool decayed =
+      declaration.dims.size() > 1 && !declaration.name.ends_with(".bias");  // experts' biases are stacked
   const bool loraplus = !decayed || declaration.name.find(kLowRankB) != std::string::npos;
   return {.elements = {},
           .decayed = decayed,
@@ -279,8 +278,8 @@ void ShardedOptimizer::StepTensors(const Trained& trained, const UpdateTensors& 
   StepAdafactor(trained.tensors, share, numbers, options_.adafactor, *groups_.stage);
 }
 
-// The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose share has no
-// element of a matrix.
+// The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose share has
+// no element of a matrix.
 void ShardedOptimizer::StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers) {
   const at::Tensor direction = at::zeros_like(share.gradient);
   const double momentum = numbers.momentum;

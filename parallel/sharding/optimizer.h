@@ -38,7 +38,7 @@ struct OptimizerGroups {
 };
 
 struct OptimizerOptions {
-  std::string name = "adamw";    // of the list in optimizer_names.h
+  std::string name = "adamw";  // of the list in optimizer_names.h
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
@@ -47,10 +47,10 @@ struct OptimizerOptions {
   double momentum = 0;           // of sgd_momentum and muon
   double loraplus_lr_ratio = 1;  // LoRA+: of B and of one-dimensional parameters
   LrFactors lr_factors = {};
-  double ema = 0;                // decay rate of the average of the weights; 0: there is none
-  bool keep_initial = false;     // the weights before the first update are a state, too
-  bool offload = false;          // masters and moments on the host, whatever the device
-  bool in_backward = false;      // a bucket is updated when its gradient is complete: one process, one micro batch
+  double ema = 0;             // decay rate of the average of the weights; 0: there is none
+  bool keep_initial = false;  // the weights before the first update are a state, too
+  bool offload = false;       // masters and moments on the host, whatever the device
+  bool in_backward = false;   // a bucket is updated when its gradient is complete: one process, one micro batch
   at::ScalarType moments = at::kFloat;  // kByte: 8 bits with a scale per block
   AdafactorOptions adafactor = {};
   at::Device device = at::kCPU;  // of the buckets
@@ -89,8 +89,8 @@ class ShardedOptimizer {
   // Only zeroes the gradients.
   void SkipUpdate();
   int64_t step() const { return step_; }  // updates so far
-  // Between steps: gradients free their memory for something else; with `states` masters and moments wait in host memory
-  // until TakeMemoryBack, before which nothing else may be called.
+  // Between steps: gradients free their memory for something else; with `states` masters and moments wait in host
+  // memory until TakeMemoryBack, before which nothing else may be called.
   void LendMemory(bool states);
   void TakeMemoryBack();
 
@@ -124,7 +124,7 @@ class ShardedOptimizer {
   struct Trained {
     Bucket* bucket;
     std::vector<UpdateRun> runs;
-    std::vector<at::Tensor> states;  // by state_names_, [share] each; empty before the first update
+    std::vector<at::Tensor> states;         // by state_names_, [share] each; empty before the first update
     std::vector<WholeTensor> tensors = {};  // of optimizers that update whole ones; likewise
   };
 
@@ -148,8 +148,7 @@ class ShardedOptimizer {
   void CompleteGradients();
   void ClearGradients();
   std::string FindSource();
-  void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share,
-                    std::vector<Shard>& shards);
+  void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share, std::vector<Shard>& shards);
   void* OnHost(const at::Tensor& share, Bucket* split);
 
   OptimizerGroups groups_;

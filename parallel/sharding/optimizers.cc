@@ -39,7 +39,9 @@ std::vector<std::string> WholeStates(const std::string& name, bool moments_8bit)
   return {};
 }
 
-bool UpdatesWholeTensors(const std::string& name, bool moments_8bit) { return !WholeStates(name, moments_8bit).empty(); }
+bool UpdatesWholeTensors(const std::string& name, bool moments_8bit) {
+  return !WholeStates(name, moments_8bit).empty();
+}
 
 std::vector<std::string> OptimizerStates(const std::string& name, const FurtherStates& further) {
   for (const Entry& entry : Entries()) {

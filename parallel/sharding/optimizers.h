@@ -18,7 +18,8 @@ struct FurtherStates {
 };
 inline constexpr char kAveraged[] = "ema", kInitial[] = "initial";
 
-// Optimizers that work on whole tensors (whole_tensors.h): those with states that belong to a tensor, not to its elements.
+// Optimizers that work on whole tensors (whole_tensors.h): those with states that belong to a tensor, not to its
+// elements.
 bool UpdatesWholeTensors(const std::string& name, bool moments_8bit);
 // Their names in checkpoints; a tensor has some of them.
 std::vector<std::string> WholeStates(const std::string& name, bool moments_8bit);

@@ -1,5 +1,5 @@
-// ShareTensors: the files' tensors in a bucket, and where this rank's share has elements of them: for optimizers whose update
-// of an element depends on its whole tensor. Counts and views only.
+// ShareTensors: the files' tensors in a bucket, and where this rank's share has elements of them: for optimizers whose
+// update of an element depends on its whole tensor. Counts and views only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ struct SharePiece {
   Shape strides;
   bool owned = false;  // of the ranks of a pipeline stage one owns each element
 
-  at::Tensor Of(const at::Tensor& share) const;    // the piece's elements in a share, [box.extent]
-  at::Tensor In(const at::Tensor& whole) const;    // the same elements of the whole tensor
+  at::Tensor Of(const at::Tensor& share) const;  // the piece's elements in a share, [box.extent]
+  at::Tensor In(const at::Tensor& whole) const;  // the same elements of the whole tensor
 };
 
 struct ShareTensor {

@@ -36,8 +36,8 @@ void TensorSums::AddPart(Bucket& bucket, const FlatPart& part) {
   const Shape shape = placement.LocalShape();
   if (IsPartial(placement, axis_)) Add(bucket, PiecesInBox(shape, part, WholeBox(shape)), axis_size_);
   for (const SharedBlock& block : placement.SharedBlocks()) {
-    TRIREME_CHECK(block.axis == axis_)
-        << placement.name() << " is shared over " << block.axis << ", which has no process group here";
+    TRIREME_CHECK(block.axis == axis_) << placement.name() << " is shared over " << block.axis
+                                       << ", which has no process group here";
     Box box = WholeBox(shape);
     box.offset[block.dim] = block.local_offset;
     box.extent[block.dim] = block.local_size;

@@ -31,7 +31,7 @@ class TensorSums {
     Bucket* bucket;
     Piece piece;
     int positions = 1;  // number of neighbourhoods, each with its own sum
-    int place = 0;   // this rank's
+    int place = 0;      // this rank's
   };
 
   void AddPart(Bucket& bucket, const FlatPart& part);

@@ -1,6 +1,6 @@
-// WholeTensors: optimizers whose update of an element depends on its whole tensor, as the files have it: Adafactor's means
-// over rows and columns, the blocks of 8-bit moments. What belongs to a whole tensor is the same on all ranks of a pipeline
-// stage, so that every layout gives the same.
+// WholeTensors: optimizers whose update of an element depends on its whole tensor, as the files have it: Adafactor's
+// means over rows and columns, the blocks of 8-bit moments. What belongs to a whole tensor is the same on all ranks of
+// a pipeline stage, so that every layout gives the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>

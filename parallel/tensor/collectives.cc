@@ -11,12 +11,11 @@
 namespace trireme {
 namespace {
 
-void CheckShare(const char* operation, const at::Tensor& share, const at::Tensor& whole,
-                const Communicator& group) {
+void CheckShare(const char* operation, const at::Tensor& share, const at::Tensor& whole, const Communicator& group) {
   TRIREME_CHECK(share.is_contiguous() && whole.is_contiguous()) << operation << " of a non-contiguous tensor";
   TRIREME_CHECK(share.scalar_type() == whole.scalar_type() && share.numel() * group.size() == whole.numel())
-      << operation << " of " << share.numel() << " elements per rank and " << whole.numel()
-      << " in total over " << group.size() << " ranks of " << group.name();
+      << operation << " of " << share.numel() << " elements per rank and " << whole.numel() << " in total over "
+      << group.size() << " ranks of " << group.name();
 }
 
 }  // namespace
@@ -71,22 +70,18 @@ Pending StartReduceScatter(const at::Tensor& whole, const at::Tensor& share, Com
           {whole, share}};
 }
 
-void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) {
-  StartAllReduce(tensor, group, op).Wait();
-}
+void AllReduce(const at::Tensor& tensor, Communicator& group, ReduceOp op) { StartAllReduce(tensor, group, op).Wait(); }
 
 void Send(const at::Tensor& tensor, Communicator& group, int peer) {
   const at::Tensor source = tensor.contiguous();
-  Pending(group.Send(source.data_ptr(), static_cast<size_t>(source.numel()), FromTorch(source.scalar_type()),
-                     peer),
+  Pending(group.Send(source.data_ptr(), static_cast<size_t>(source.numel()), FromTorch(source.scalar_type()), peer),
           {source})
       .Wait();
 }
 
 void Receive(const at::Tensor& tensor, Communicator& group, int peer) {
   TRIREME_CHECK(tensor.is_contiguous()) << "receive into a non-contiguous tensor";
-  Pending(group.Receive(tensor.data_ptr(), static_cast<size_t>(tensor.numel()),
-                        FromTorch(tensor.scalar_type()), peer),
+  Pending(group.Receive(tensor.data_ptr(), static_cast<size_t>(tensor.numel()), FromTorch(tensor.scalar_type()), peer),
           {tensor})
       .Wait();
 }

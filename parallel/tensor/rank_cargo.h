@@ -1,5 +1,5 @@
-// RankCargo: pieces of tensors that the ranks of a group give each other, all at once: one message for each pair of ranks. Who
-// gives what to whom is decided elsewhere.
+// RankCargo: pieces of tensors that the ranks of a group give each other, all at once: one message for each pair of
+// ranks. Who gives what to whom is decided elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -25,9 +25,7 @@ struct Call {
   ncclResult_t Receive(void* data, uint64_t count, int peer) const {
     return nccl().Recv(data, units(count), elements.type, peer, communicator.nccl, stream);
   }
-  HcclResult Done(ncclResult_t code, const char* function) const {
-    return HcclCode(code, function, communicator.nccl);
-  }
+  HcclResult Done(ncclResult_t code, const char* function) const { return HcclCode(code, function, communicator.nccl); }
 };
 
 HcclResult RefuseReduction() {
@@ -49,8 +47,8 @@ const uint64_t* Numbers(const void* list) { return static_cast<const uint64_t*>(
 
 extern "C" {
 
-HcclResult HcclAllReduce(void* source, void* target, uint64_t count, HcclDataType type, HcclReduceOp op,
-                         HcclComm comm, aclrtStream stream) {
+HcclResult HcclAllReduce(void* source, void* target, uint64_t count, HcclDataType type, HcclReduceOp op, HcclComm comm,
+                         aclrtStream stream) {
   const Call call(comm, stream, type);
   if (!call.elements.reduces) return RefuseReduction();
   return call.Done(call.nccl().AllReduce(source, target, count, call.elements.type, ReductionOf(op),
@@ -61,13 +59,13 @@ HcclResult HcclAllReduce(void* source, void* target, uint64_t count, HcclDataTyp
 HcclResult HcclBroadcast(void* data, uint64_t count, HcclDataType type, uint32_t root, HcclComm comm,
                          aclrtStream stream) {
   const Call call(comm, stream, type);
-  return call.Done(call.nccl().Broadcast(data, data, call.units(count), call.elements.type,
-                                         static_cast<int>(root), call.communicator.nccl, call.stream),
+  return call.Done(call.nccl().Broadcast(data, data, call.units(count), call.elements.type, static_cast<int>(root),
+                                         call.communicator.nccl, call.stream),
                    "ncclBroadcast");
 }
 
-HcclResult HcclReduce(void* source, void* target, uint64_t count, HcclDataType type, HcclReduceOp op,
-                      uint32_t root, HcclComm comm, aclrtStream stream) {
+HcclResult HcclReduce(void* source, void* target, uint64_t count, HcclDataType type, HcclReduceOp op, uint32_t root,
+                      HcclComm comm, aclrtStream stream) {
   const Call call(comm, stream, type);
   if (!call.elements.reduces) return RefuseReduction();
   return call.Done(call.nccl().Reduce(source, target, count, call.elements.type, ReductionOf(op),
@@ -87,30 +85,27 @@ HcclResult HcclReduceScatter(void* source, void* target, uint64_t count, HcclDat
 HcclResult HcclAllGather(void* source, void* target, uint64_t count, HcclDataType type, HcclComm comm,
                          aclrtStream stream) {
   const Call call(comm, stream, type);
-  return call.Done(call.nccl().AllGather(source, target, call.units(count), call.elements.type,
-                                         call.communicator.nccl, call.stream),
-                   "ncclAllGather");
+  return call.Done(
+      call.nccl().AllGather(source, target, call.units(count), call.elements.type, call.communicator.nccl, call.stream),
+      "ncclAllGather");
 }
 
-HcclResult HcclAllGatherV(const void* source, uint64_t, const void* target, const void* counts,
-                          const void* offsets, HcclDataType type, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAllGatherV(const void* source, uint64_t, const void* target, const void* counts, const void* offsets,
+                          HcclDataType type, HcclComm comm, aclrtStream stream) {
   const Call call(comm, stream, type);
   return Grouped(call, "all_gather_v", [&](int root) {
-    return call.nccl().Broadcast(source, call.at(target, Numbers(offsets)[root]),
-                                 call.units(Numbers(counts)[root]), call.elements.type, root,
-                                 call.communicator.nccl, call.stream);
+    return call.nccl().Broadcast(source, call.at(target, Numbers(offsets)[root]), call.units(Numbers(counts)[root]),
+                                 call.elements.type, root, call.communicator.nccl, call.stream);
   });
 }
 
-HcclResult HcclReduceScatterV(const void* source, const void* counts, const void* offsets, const void* target,
-                              uint64_t, HcclDataType type, HcclReduceOp op, HcclComm comm,
-                              aclrtStream stream) {
+HcclResult HcclReduceScatterV(const void* source, const void* counts, const void* offsets, const void* target, uint64_t,
+                              HcclDataType type, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
   const Call call(comm, stream, type);
   if (!call.elements.reduces) return RefuseReduction();
   return Grouped(call, "reduce_scatter_v", [&](int root) {
-    return call.nccl().Reduce(call.at(source, Numbers(offsets)[root]), const_cast<void*>(target),
-                              Numbers(counts)[root], call.elements.type, ReductionOf(op), root,
-                              call.communicator.nccl, call.stream);
+    return call.nccl().Reduce(call.at(source, Numbers(offsets)[root]), const_cast<void*>(target), Numbers(counts)[root],
+                              call.elements.type, ReductionOf(op), root, call.communicator.nccl, call.stream);
   });
 }
 
@@ -138,8 +133,8 @@ HcclResult HcclAlltoAll(const void* source, uint64_t count, HcclDataType type, c
   });
 }
 
-HcclResult HcclScatter(void* source, void* target, uint64_t count, HcclDataType type, uint32_t root,
-                       HcclComm comm, aclrtStream stream) {
+HcclResult HcclScatter(void* source, void* target, uint64_t count, HcclDataType type, uint32_t root, HcclComm comm,
+                       aclrtStream stream) {
   const Call call(comm, stream, type);
   const int from = static_cast<int>(root);
   return Grouped(call, "scatter", [&](int peer) {
@@ -151,14 +146,12 @@ HcclResult HcclScatter(void* source, void* target, uint64_t count, HcclDataType 
   });
 }
 
-HcclResult HcclSend(void* data, uint64_t count, HcclDataType type, uint32_t peer, HcclComm comm,
-                    aclrtStream stream) {
+HcclResult HcclSend(void* data, uint64_t count, HcclDataType type, uint32_t peer, HcclComm comm, aclrtStream stream) {
   const Call call(comm, stream, type);
   return call.Done(call.Send(data, count, static_cast<int>(peer)), "ncclSend");
 }
 
-HcclResult HcclRecv(void* data, uint64_t count, HcclDataType type, uint32_t peer, HcclComm comm,
-                    aclrtStream stream) {
+HcclResult HcclRecv(void* data, uint64_t count, HcclDataType type, uint32_t peer, HcclComm comm, aclrtStream stream) {
   const Call call(comm, stream, type);
   return call.Done(call.Receive(data, count, static_cast<int>(peer)), "ncclRecv");
 }

@@ -17,8 +17,8 @@ HcclResult Refuse(HcclResult code, const char* text) {
 HcclResult HcclCode(ncclResult_t code, const char* function, ncclComm_t comm) {
   if (code == ncclSuccess || code == ncclInProgress) return HCCL_SUCCESS;
   const Nccl& nccl = TheNccl();
-  CudaProviderError((std::string(function) + ": " + nccl.GetErrorString(code) + ": " + nccl.GetLastError(comm))
-                        .c_str());
+  CudaProviderError(
+      (std::string(function) + ": " + nccl.GetErrorString(code) + ": " + nccl.GetLastError(comm)).c_str());
   switch (code) {
     case ncclInvalidArgument:
     case ncclInvalidUsage:
@@ -92,8 +92,8 @@ HcclResult HcclGetRootInfo(HcclRootInfo* root_info) {
 
 // NCCL sums in the same order whenever the same ranks make the same call, so `deterministic` needs nothing;
 // NCCL sizes its own buffers (NCCL_BUFFSIZE).
-HcclResult HcclCommInitRootInfoConfig(uint32_t size, const HcclRootInfo* root_info, uint32_t rank,
-                                      HcclCommConfig*, HcclComm* comm) {
+HcclResult HcclCommInitRootInfoConfig(uint32_t size, const HcclRootInfo* root_info, uint32_t rank, HcclCommConfig*,
+                                      HcclComm* comm) {
   const Nccl& nccl = TheNccl();
   if (!nccl.missing.empty()) return Refuse(HCCL_E_NOT_FOUND, nccl.missing.c_str());
   auto made = std::make_unique<Communicator>();
@@ -105,8 +105,7 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t size, const HcclRootInfo* root_in
       AclCode(cudaMemset(made->token, 0, sizeof(float)), "cudaMemset") != ACL_SUCCESS) {
     return HCCL_E_MEMORY;
   }
-  const HcclResult code =
-      HcclCode(nccl.CommInitRank(&made->nccl, made->size, id, made->rank), "ncclCommInitRank");
+  const HcclResult code = HcclCode(nccl.CommInitRank(&made->nccl, made->size, id, made->rank), "ncclCommInitRank");
   if (code == HCCL_SUCCESS) *comm = made.release();
   return code;
 }
@@ -119,8 +118,7 @@ HcclResult HcclCommDestroy(HcclComm comm) {
 
 HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* failure) {
   ncclResult_t code = ncclSuccess;
-  const HcclResult asked =
-      HcclCode(TheNccl().CommGetAsyncError(Of(comm).nccl, &code), "ncclCommGetAsyncError");
+  const HcclResult asked = HcclCode(TheNccl().CommGetAsyncError(Of(comm).nccl, &code), "ncclCommGetAsyncError");
   *failure = HcclCode(code, "communicator", Of(comm).nccl);
   return asked;
 }

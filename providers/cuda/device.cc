@@ -41,8 +41,8 @@ aclError aclrtSetDevice(int32_t device) {
   int gpus = 0;
   if (const aclError code = CountGpus(&gpus); code != ACL_SUCCESS) return code;
   if (device < 0 || device >= gpus * SharesPerGpu()) {
-    return Refuse(ACL_ERROR_RT_INVALID_DEVICEID, "device " + std::to_string(device) + " of " +
-                                                     std::to_string(gpus * SharesPerGpu()));
+    return Refuse(ACL_ERROR_RT_INVALID_DEVICEID,
+                  "device " + std::to_string(device) + " of " + std::to_string(gpus * SharesPerGpu()));
   }
   return AclCode(cudaSetDevice(device % gpus), "cudaSetDevice");
 }

@@ -48,8 +48,8 @@ std::string DriverText() {
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   if (driver == 0) return "this machine has no NVIDIA driver";
-  return "the NVIDIA driver is for CUDA " + VersionText(driver) + ", and this program needs " +
-         VersionText(runtime) + " or newer; install a newer driver";
+  return "the NVIDIA driver is for CUDA " + VersionText(driver) + ", and this program needs " + VersionText(runtime) +
+         " or newer; install a newer driver";
 }
 
 }  // namespace
@@ -58,8 +58,7 @@ aclError AclCode(cudaError_t code, const char* function) {
   if (code == cudaSuccess) return ACL_SUCCESS;
   static_cast<void>(cudaGetLastError());
   const bool driver = code == cudaErrorInsufficientDriver || code == cudaErrorSystemDriverMismatch;
-  CudaProviderError(driver ? DriverText().c_str()
-                           : (std::string(function) + ": " + cudaGetErrorString(code)).c_str());
+  CudaProviderError(driver ? DriverText().c_str() : (std::string(function) + ": " + cudaGetErrorString(code)).c_str());
   return CodeOf(code);
 }
 

@@ -27,8 +27,7 @@ cudaMemcpyKind KindOf(aclrtMemcpyKind kind) {
 // CUDA does not know the size of the destination.
 aclError CheckFits(size_t bytes, size_t room) {
   if (bytes <= room) return ACL_SUCCESS;
-  return Refuse(ACL_ERROR_RT_PARAM_INVALID,
-                std::to_string(bytes) + " bytes do not fit into " + std::to_string(room));
+  return Refuse(ACL_ERROR_RT_PARAM_INVALID, std::to_string(bytes) + " bytes do not fit into " + std::to_string(room));
 }
 
 }  // namespace
@@ -41,9 +40,7 @@ aclError aclrtMalloc(void** data, size_t bytes, aclrtMemMallocPolicy) {
 
 aclError aclrtFree(void* data) { return AclCode(cudaFree(data), "cudaFree"); }
 
-aclError aclrtMallocHost(void** data, size_t bytes) {
-  return AclCode(cudaMallocHost(data, bytes), "cudaMallocHost");
-}
+aclError aclrtMallocHost(void** data, size_t bytes) { return AclCode(cudaMallocHost(data, bytes), "cudaMallocHost"); }
 
 aclError aclrtFreeHost(void* data) { return AclCode(cudaFreeHost(data), "cudaFreeHost"); }
 
@@ -59,9 +56,8 @@ aclError aclrtMemcpy(void* target, size_t room, const void* source, size_t bytes
 aclError aclrtMemcpyAsync(void* target, size_t room, const void* source, size_t bytes, aclrtMemcpyKind kind,
                           aclrtStream stream) {
   if (const aclError code = CheckFits(bytes, room); code != ACL_SUCCESS) return code;
-  return AclCode(
-      cudaMemcpyAsync(target, source, bytes, KindOf(kind), static_cast<cudaStream_t>(stream)),
-      "cudaMemcpyAsync");
+  return AclCode(cudaMemcpyAsync(target, source, bytes, KindOf(kind), static_cast<cudaStream_t>(stream)),
+                 "cudaMemcpyAsync");
 }
 
 aclError aclrtMemsetAsync(void* target, size_t room, int32_t value, size_t bytes, aclrtStream stream) {

@@ -30,8 +30,8 @@ Nccl Open() {
     nccl.missing = std::string("NCCL cannot be loaded (") + dlerror() + "); scripts/setup --cuda installs it";
     return nccl;
   }
-#define TRIREME_NCCL_FIND(name)                                                      \
-  nccl.name = reinterpret_cast<decltype(nccl.name)>(dlsym(library, "nccl" #name));   \
+#define TRIREME_NCCL_FIND(name)                                                    \
+  nccl.name = reinterpret_cast<decltype(nccl.name)>(dlsym(library, "nccl" #name)); \
   if (nccl.name == nullptr) nccl.missing = "libnccl.so.2 has no nccl" #name "; wanted NCCL 2.13 or newer";
   TRIREME_NCCL_FUNCTIONS(TRIREME_NCCL_FIND)
 #undef TRIREME_NCCL_FIND

@@ -49,10 +49,8 @@ ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
 ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
-                        cudaStream_t);
-ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                               cudaStream_t);
+ncclResult_t ncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t);
+ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
 ncclResult_t ncclAllGather(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
 ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
@@ -64,8 +62,13 @@ namespace trireme_cuda {
 struct Nccl {
   std::string missing;  // why it is not available; the pointers are then null
 
-#define TRIREME_NCCL_FUNCTIONS(X)                                                                    \
-  X(GetUniqueId) X(CommInitRank) X(CommDestroy) X(CommGetAsyncError) X(GetErrorString) X(GetLastError) \
+#define TRIREME_NCCL_FUNCTIONS(X) \
+  X(GetUniqueId)                  \
+  X(CommInitRank)                 \
+  X(CommDestroy)                  \
+  X(CommGetAsyncError)            \
+  X(GetErrorString)               \
+  X(GetLastError)                 \
   X(GroupStart) X(GroupEnd) X(AllReduce) X(Broadcast) X(Reduce) X(ReduceScatter) X(AllGather) X(Send) X(Recv)
 #define TRIREME_NCCL_POINTER(name) decltype(&nccl##name) name = nullptr;
   TRIREME_NCCL_FUNCTIONS(TRIREME_NCCL_POINTER)

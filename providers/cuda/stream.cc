@@ -37,8 +37,7 @@ extern "C" {
 // Not ordered with the default stream: callers that need order use events.
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t, uint32_t) {
   cudaStream_t made = nullptr;
-  const aclError code =
-      AclCode(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  const aclError code = AclCode(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   *stream = made;
   return code;
 }
@@ -87,16 +86,13 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, void (*function)(void*), void* 
 aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flags) {
   cudaEvent_t made = nullptr;
   const bool timed = (flags & ACL_EVENT_TIME_LINE) != 0;
-  const aclError code =
-      AclCode(cudaEventCreateWithFlags(&made, timed ? cudaEventDefault : cudaEventDisableTiming),
-              "cudaEventCreateWithFlags");
+  const aclError code = AclCode(cudaEventCreateWithFlags(&made, timed ? cudaEventDefault : cudaEventDisableTiming),
+                                "cudaEventCreateWithFlags");
   *event = made;
   return code;
 }
 
-aclError aclrtDestroyEvent(aclrtEvent event) {
-  return AclCode(cudaEventDestroy(CudaEvent(event)), "cudaEventDestroy");
-}
+aclError aclrtDestroyEvent(aclrtEvent event) { return AclCode(cudaEventDestroy(CudaEvent(event)), "cudaEventDestroy"); }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return AclCode(cudaEventRecord(CudaEvent(event), Cuda(stream)), "cudaEventRecord");

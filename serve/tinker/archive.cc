@@ -23,7 +23,8 @@ constexpr int64_t kTarMostBytes = int64_t{1} << 33;  // eleven octal digits
 
 // POSIX's ustar header of a plain file.
 std::string TarHeader(const std::string& name, int64_t bytes) {
-  if (name.size() > 100 || bytes >= kTarMostBytes) throw RuntimeError("a tar cannot hold ", name, " of ", bytes, " bytes");
+  if (name.size() > 100 || bytes >= kTarMostBytes)
+    throw RuntimeError("a tar cannot hold ", name, " of ", bytes, " bytes");
   std::string block(static_cast<size_t>(kTarBlock), '\0');
   const auto put = [&](size_t at, const std::string& text) { block.replace(at, text.size(), text); };
   const auto octal = [&](size_t at, int digits, int64_t value) {
@@ -39,7 +40,9 @@ std::string TarHeader(const std::string& name, int64_t bytes) {
   octal(136, 11, 0);
   put(148, "        ");  // the checksum counts itself as blanks
   put(156, "0");
-  put(257, std::string("ustar\0" "00", 8));
+  put(257, std::string("ustar\0"
+                       "00",
+                       8));
   int64_t sum = 0;
   for (const char byte : block) sum += static_cast<unsigned char>(byte);
   octal(148, 6, sum);
@@ -47,7 +50,9 @@ std::string TarHeader(const std::string& name, int64_t bytes) {
   return block;
 }
 
-std::string TarPadding(int64_t bytes) { return std::string(static_cast<size_t>((kTarBlock - bytes % kTarBlock) % kTarBlock), '\0'); }
+std::string TarPadding(int64_t bytes) {
+  return std::string(static_cast<size_t>((kTarBlock - bytes % kTarBlock) % kTarBlock), '\0');
+}
 
 }  // namespace
 

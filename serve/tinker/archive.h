@@ -1,6 +1,7 @@
-// Files of checkpoints for download: a tar of a directory, or one file, read piece by piece while it is sent. Files are opened
-// at once: what happens to their directory afterwards does not change what is sent. Links: addresses that work for a while
-// without a key, since clients fetch them with plain HTTP. No compression; knows no owner and no path of the protocol.
+// Files of checkpoints for download: a tar of a directory, or one file, read piece by piece while it is sent. Files are
+// opened at once: what happens to their directory afterwards does not change what is sent. Links: addresses that work
+// for a while without a key, since clients fetch them with plain HTTP. No compression; knows no owner and no path of
+// the protocol.
 #pragma once
 
 #include <cstdint>

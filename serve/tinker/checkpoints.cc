@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr char kRecord[] = "record.json", kSalt[] = "salt", kLock[] = "lock";
 constexpr char kAside[] = ".aside-", kBefore[] = ".before-";  // no checkpoint's name begins with a dot
-constexpr int kLockTries = 30;                                // of 0.1 s: ranks of a server that was killed may still be about to end
+constexpr int kLockTries = 30;  // of 0.1 s: ranks of a server that was killed may still be about to end
 
 constexpr std::array<const char*, 3> kKinds = {kTrainingKind, kSamplerKind, kExternalKind};
 
@@ -36,7 +36,8 @@ bool IsRunName(std::string name) {
 
 [[noreturn]] void RefusePath(const std::string& text) {
   throw ApiError{.status = 400,
-                 .message = "path '" + text.substr(0, 120) + "': wanted tinker://RUN/weights/NAME or "
+                 .message = "path '" + text.substr(0, 120) +
+                            "': wanted tinker://RUN/weights/NAME or "
                             "tinker://RUN/sampler_weights/NAME with names of letters, digits, '.', '_' and '-'"};
 }
 
@@ -61,7 +62,8 @@ std::vector<fs::path> FoldersIn(const fs::path& directory) {
   std::vector<fs::path> folders;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    if (entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.')) folders.push_back(entry.path());
+    if (entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.'))
+      folders.push_back(entry.path());
   }
   std::ranges::sort(folders);
   return folders;
@@ -113,7 +115,9 @@ Checkpoints::~Checkpoints() {
 void Checkpoints::Lock() {
   const fs::path file = directory_ / kLock;
   lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ < 0) throw InputError("--train-directory ", directory_.string(), ": ", std::strerror(errno), "; wanted a directory to write to");
+  if (lock_ < 0)
+    throw InputError("--train-directory ", directory_.string(), ": ", std::strerror(errno),
+                     "; wanted a directory to write to");
   for (int i = 0; ::flock(lock_, LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK && errno != EINTR) return;  // a file system without locks
     if (i == kLockTries) {
@@ -124,8 +128,8 @@ void Checkpoints::Lock() {
   }
 }
 
-// After a server that was killed: what it had begun to write or to remove goes, and what was about to be replaced by a save
-// that did not get its name has its own again.
+// After a server that was killed: what it had begun to write or to remove goes, and what was about to be replaced by a
+// save that did not get its name has its own again.
 void Checkpoints::Recover() const {
   for (const fs::path& owner : FoldersIn(directory_)) {
     for (const fs::path& run : FoldersIn(owner)) {
@@ -148,7 +152,9 @@ void Checkpoints::RecoverKind(const fs::path& kind) {
   }
 }
 
-std::string Checkpoints::OwnerOf(const std::string& key) const { return net::Hex(net::Proof(salt_, key)).substr(0, 32); }
+std::string Checkpoints::OwnerOf(const std::string& key) const {
+  return net::Hex(net::Proof(salt_, key)).substr(0, 32);
+}
 
 fs::path Checkpoints::DirectoryOf(const std::string& owner, const CheckpointPath& path) const {
   return directory_ / owner / path.run / path.kind / path.name;
@@ -161,9 +167,10 @@ fs::path Checkpoints::Aside(const std::string& owner, const CheckpointPath& path
   return aside;
 }
 
-// One that was there before goes aside first, under a name that Recover understands: at no moment is half of it under the
-// name, and a server that is killed in between has one of the two under it when it starts again.
-void Checkpoints::Commit(const fs::path& aside, const std::string& owner, const CheckpointPath& path, const Json& facts) const {
+// One that was there before goes aside first, under a name that Recover understands: at no moment is half of it under
+// the name, and a server that is killed in between has one of the two under it when it starts again.
+void Checkpoints::Commit(const fs::path& aside, const std::string& owner, const CheckpointPath& path,
+                         const Json& facts) const {
   WriteAtomicFile(aside / kRecord, JsonLine(facts) + "\n");
   const fs::path place = DirectoryOf(owner, path);
   const fs::path before = place.parent_path() / (kBefore + path.name);
@@ -184,7 +191,8 @@ bool Checkpoints::Exists(const std::string& owner, const CheckpointPath& path) c
 
 bool Checkpoints::Expired(const fs::path& place) const {
   std::error_code ignored;
-  return fs::exists(place / kRecord, ignored) && ReadJsonFile((place / kRecord).string()).value("expires", INT64_MAX) <= clock_();
+  return fs::exists(place / kRecord, ignored) &&
+         ReadJsonFile((place / kRecord).string()).value("expires", INT64_MAX) <= clock_();
 }
 
 CheckpointRecord Checkpoints::Find(const std::string& owner, const CheckpointPath& path) const {
@@ -207,7 +215,8 @@ std::vector<CheckpointRecord> Checkpoints::All(const std::string& owner) const {
       }
     }
   }
-  std::ranges::stable_sort(all, {}, [](const CheckpointRecord& record) { return record.facts.value("time", std::string()); });
+  std::ranges::stable_sort(all, {},
+                           [](const CheckpointRecord& record) { return record.facts.value("time", std::string()); });
   return all;
 }
 
@@ -216,7 +225,8 @@ void Checkpoints::Remove(const std::string& owner, const CheckpointPath& path) c
   Discard(DirectoryOf(owner, path));
 }
 
-void Checkpoints::SetExpiry(const std::string& owner, const CheckpointPath& path, std::optional<int64_t> expires) const {
+void Checkpoints::SetExpiry(const std::string& owner, const CheckpointPath& path,
+                            std::optional<int64_t> expires) const {
   Json facts = Find(owner, path).facts;
   facts.erase("expires");
   if (expires) facts["expires"] = *expires;

@@ -1,6 +1,6 @@
-// Checkpoints: the saved adapters of remote training on disk: DIR/owner/run/kind/name, each a PEFT directory with a record
-// beside its files. A directory has its name only when it is whole. Names and paths come from clients: every part is
-// checked, nothing leaves DIR, and what belongs to another owner is not there.
+// Checkpoints: the saved adapters of remote training on disk: DIR/owner/run/kind/name, each a PEFT directory with a
+// record beside its files. A directory has its name only when it is whole. Names and paths come from clients: every
+// part is checked, nothing leaves DIR, and what belongs to another owner is not there.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace trireme::tinker {
 
-inline constexpr char kTrainingKind[] = "weights", kSamplerKind[] = "sampler_weights", kExternalKind[] = "external_weights";
+inline constexpr char kTrainingKind[] = "weights", kSamplerKind[] = "sampler_weights",
+                      kExternalKind[] = "external_weights";
 
 // "tinker://run/weights/name"; twinkle:// is read, too.
 struct CheckpointPath {
@@ -35,11 +36,12 @@ struct CheckpointRecord {
 // Since 1970, now.
 int64_t UnixSeconds();
 
-// One whose time is over is not there any more; its files go when the owner's are listed, or when its name is used again.
+// One whose time is over is not there any more; its files go when the owner's are listed, or when its name is used
+// again.
 class Checkpoints {
  public:
-  // Makes the directory and its salt if they are not there, and puts in order what a killed server left. Throws InputError
-  // if it cannot, or if another server uses the directory.
+  // Makes the directory and its salt if they are not there, and puts in order what a killed server left. Throws
+  // InputError if it cannot, or if another server uses the directory.
   explicit Checkpoints(std::filesystem::path directory, std::function<int64_t()> clock = UnixSeconds);
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
@@ -52,7 +54,8 @@ class Checkpoints {
 
   // Where a save is written, aside; Commit gives it its name. Existing ones are replaced only with `overwrite`.
   std::filesystem::path Aside(const std::string& owner, const CheckpointPath& path) const;
-  void Commit(const std::filesystem::path& aside, const std::string& owner, const CheckpointPath& path, const Json& facts) const;
+  void Commit(const std::filesystem::path& aside, const std::string& owner, const CheckpointPath& path,
+              const Json& facts) const;
 
   std::filesystem::path DirectoryOf(const std::string& owner, const CheckpointPath& path) const;
   bool Exists(const std::string& owner, const CheckpointPath& path) const;

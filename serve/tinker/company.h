@@ -1,6 +1,6 @@
-// Company: which clients are about to send the next request of their models, by how soon they did so the last time. A pass that
-// is ready is worth holding for them, if only for a small part of the time that a pass takes: theirs can then join it. Knows
-// times and names of models; what is ready, and whether it may join, is the room's.
+// Company: which clients are about to send the next request of their models, by how soon they did so the last time. A
+// pass that is ready is worth holding for them, if only for a small part of the time that a pass takes: theirs can then
+// join it. Knows times and names of models; what is ready, and whether it may join, is the room's.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ class Company {
 
  private:
   struct Member {
-    double answered = -1;       // when; below 0: something of it is under way
+    double answered = -1;        // when; below 0: something of it is under way
     double returned = kUnknown;  // seconds that its client took to come again, the last time
   };
   static constexpr double kUnknown = 1e9;

@@ -28,7 +28,8 @@ size_t FairTurns::Choose(const std::vector<Turn>& ready) {
   owners_.Charge(first->owner, first->tokens);
   models_[first->owner].Charge(first->model, first->tokens);
   // Owners come and go; what one without work had among its models is forgotten.
-  std::erase_if(models_, [&](const auto& entry) { return std::ranges::find(ready, entry.first, &Turn::owner) == ready.end(); });
+  std::erase_if(models_,
+                [&](const auto& entry) { return std::ranges::find(ready, entry.first, &Turn::owner) == ready.end(); });
   return static_cast<size_t>(first - ready.begin());
 }
 

@@ -1,5 +1,6 @@
-// FairTurns: whose work comes next. Owners share the ranks by tokens, and the models of an owner share what it gets, so that
-// neither long requests nor many models buy more than a share. Who was idle has nothing saved up. Knows no clock, no queue.
+// FairTurns: whose work comes next. Owners share the ranks by tokens, and the models of an owner share what it gets, so
+// that neither long requests nor many models buy more than a share. Who was idle has nothing saved up. Knows no clock,
+// no queue.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class FairTurns {
   size_t Choose(const std::vector<Turn>& ready);
 
  private:
-  // Fair queueing by start times: a flow's next request starts when its last one would have ended at a fair share, or now.
+  // Fair queueing by start times: a flow's next request starts when its last one would have ended at a fair share, or
+  // now.
   class Shares {
    public:
     double StartOf(const std::string& flow) const;

@@ -71,7 +71,8 @@ void Futures::Announce(const std::string& id, const Future& future) {
   if (found == topics_.end()) return;  // it is over
   Topic& topic = found->second;
   Json done = {{"state", future.result.failed ? "failed" : "finished"}, {"request_id", id}};
-  if (!future.result.failed) done["response_payload_uncompressed_size"] = std::max(future.result.json.size(), future.result.proto.size());
+  if (!future.result.failed)
+    done["response_payload_uncompressed_size"] = std::max(future.result.json.size(), future.result.proto.size());
   topic.completions[++topic.last] = std::move(done);
   for (const Waiting& waiting : std::exchange(topic.polls, {})) AnswerTopic(topic, *waiting.reply);
 }
@@ -82,8 +83,8 @@ void Futures::AnswerTopic(const Topic& topic, HttpReply& reply) {
   reply.Send({.body = JsonLine({{"completions", std::move(all)}, {"cursor", topic.last}})});
 }
 
-void Futures::PollTopic(const std::string& name, const std::string& owner, int64_t cursor, const std::vector<std::string>& retrieved,
-                        std::shared_ptr<HttpReply> reply, double now) {
+void Futures::PollTopic(const std::string& name, const std::string& owner, int64_t cursor,
+                        const std::vector<std::string>& retrieved, std::shared_ptr<HttpReply> reply, double now) {
   for (const std::string& id : retrieved) {
     const auto found = futures_.find(id);
     if (found != futures_.end() && found->second.owner == owner && found->second.done) futures_.erase(found);
@@ -112,7 +113,8 @@ void Futures::Poll(const std::string& id, const std::string& owner, bool takes_p
   const auto found = futures_.find(id);
   if (found == futures_.end() || found->second.owner != owner) {
     const bool ours = found == futures_.end() && id.size() == 32;
-    reply->Send({.status = ours ? 410 : 404, .body = JsonLine({{"detail", "request_id: is not known, or was forgotten"}})});
+    reply->Send(
+        {.status = ours ? 410 : 404, .body = JsonLine({{"detail", "request_id: is not known, or was forgotten"}})});
     return;
   }
   Waiting waiting{.reply = std::move(reply), .takes_proto = takes_proto, .until = now + times_.hold_seconds};

@@ -1,6 +1,6 @@
 // Futures: results that clients come back for. A poll is held until its result is there or half a minute has passed;
-// results stay for some minutes, since an answer may be lost on its way. Futures of one topic can be waited for together.
-// Knows neither models nor work. Not thread-safe: its owner locks.
+// results stay for some minutes, since an answer may be lost on its way. Futures of one topic can be waited for
+// together. Knows neither models nor work. Not thread-safe: its owner locks.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,13 @@ class Futures {
   // One that nobody has been told of.
   void Forget(const std::string& id);
   // Answers now, later, or with 404 if it is not the owner's, 410 if it was forgotten.
-  void Poll(const std::string& id, const std::string& owner, bool takes_proto, std::shared_ptr<HttpReply> reply, double now);
-  // Answers with those of a topic that were done after `cursor`, now or as soon as there is one; those up to it are known to
-  // the client. `retrieved`: their results will not be asked for again. The caller has checked that the topic is the owner's.
-  void PollTopic(const std::string& topic, const std::string& owner, int64_t cursor, const std::vector<std::string>& retrieved,
-                 std::shared_ptr<HttpReply> reply, double now);
+  void Poll(const std::string& id, const std::string& owner, bool takes_proto, std::shared_ptr<HttpReply> reply,
+            double now);
+  // Answers with those of a topic that were done after `cursor`, now or as soon as there is one; those up to it are
+  // known to the client. `retrieved`: their results will not be asked for again. The caller has checked that the topic
+  // is the owner's.
+  void PollTopic(const std::string& topic, const std::string& owner, int64_t cursor,
+                 const std::vector<std::string>& retrieved, std::shared_ptr<HttpReply> reply, double now);
   // Topics that begin so are over.
   void ForgetTopics(const std::string& prefix);
   // Releases polls that waited long enough, forgets old results.

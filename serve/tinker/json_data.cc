@@ -31,7 +31,8 @@ std::vector<double> Numbers(const Json* list, const std::string& where) {
 RawTensor ReadTensor(const Json& json, DenseBudget& budget, const std::string& where) {
   Fields fields(json, where);
   const std::string dtype = fields.Text("dtype").value_or("float32");
-  if (dtype != "int64" && dtype != "float32") Refuse(where + ": dtype " + dtype.substr(0, 20) + "; wanted int64 or float32");
+  if (dtype != "int64" && dtype != "float32")
+    Refuse(where + ": dtype " + dtype.substr(0, 20) + "; wanted int64 or float32");
   RawTensor tensor{.integers = dtype == "int64", .values = Numbers(fields.Find("data"), where), .shape = {}};
   const Json* shape = fields.Find("shape");
   tensor.shape = shape == nullptr ? std::vector<int64_t>{std::ssize(tensor.values)} : Integers(shape, where + ".shape");
@@ -39,8 +40,8 @@ RawTensor ReadTensor(const Json& json, DenseBudget& budget, const std::string& w
   const Json* columns = fields.Find("sparse_col_indices");
   fields.Finish();
   if (rows == nullptr && columns == nullptr) return tensor;
-  return Densified(tensor, Integers(rows, where + ".sparse_crow_indices"), Integers(columns, where + ".sparse_col_indices"),
-                   budget, where);
+  return Densified(tensor, Integers(rows, where + ".sparse_crow_indices"),
+                   Integers(columns, where + ".sparse_col_indices"), budget, where);
 }
 
 RawDatum ReadDatum(const Json& json, DenseBudget& budget, const std::string& where) {
@@ -70,7 +71,8 @@ std::vector<int64_t> ReadTokens(const Json& model_input, const std::string& name
   for (const Json& chunk : *chunks) {
     Fields parts(chunk, name + ".chunks");
     const std::string type = parts.Text("type").value_or("encoded_text");
-    if (type != "encoded_text") Refuse(name + ": chunks of type " + type.substr(0, 40) + " are not supported; send tokens");
+    if (type != "encoded_text")
+      Refuse(name + ": chunks of type " + type.substr(0, 40) + " are not supported; send tokens");
     const std::vector<int64_t> own = Integers(parts.Find("tokens"), name + ".chunks.tokens");
     tokens.insert(tokens.end(), own.begin(), own.end());
     parts.Finish();
@@ -89,7 +91,8 @@ RawLoss ReadLossJson(const Json& input, const std::string& name) {
   if (const Json* config = fields.Find("loss_fn_config")) {
     if (!config->is_object()) Refuse(name + ".loss_fn_config: wanted an object");
     for (const auto& [key, value] : config->items()) {
-      if (!value.is_number() && !value.is_boolean()) Refuse("loss_fn_config." + key.substr(0, 60) + ": wanted a number");
+      if (!value.is_number() && !value.is_boolean())
+        Refuse("loss_fn_config." + key.substr(0, 60) + ": wanted a number");
       loss.config[key] = value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>();
     }
   }

@@ -43,8 +43,8 @@ void CheckShape(const RawTensor& tensor, const std::vector<int64_t>& shape, cons
   int64_t cells = 1;
   for (const int64_t dim : shape) cells *= dim;
   if (tensor.shape == shape && cells == std::ssize(tensor.values)) return;
-  Refuse(Concat(where, ": has ", tensor.values.size(), " values of shape ", text(tensor.shape), "; wanted ", text(shape),
-                ", one for each token of model_input"));
+  Refuse(Concat(where, ": has ", tensor.values.size(), " values of shape ", text(tensor.shape), "; wanted ",
+                text(shape), ", one for each token of model_input"));
 }
 
 void CheckNames(const RawDatum& datum, const Wanted& wanted) {
@@ -73,7 +73,8 @@ void CheckMask(const LossInputs& inputs, const Wanted& wanted) {
 // columns: of the datum that is about to add its rows.
 void CheckRows(int64_t columns, const Wanted& wanted, const LossRequest& request) {
   if (columns > kMostColumns) {
-    Refuse(Concat(wanted.where, ".loss_fn_inputs.target_tokens: has ", columns, " targets per token; the server takes ", kMostColumns));
+    Refuse(Concat(wanted.where, ".loss_fn_inputs.target_tokens: has ", columns, " targets per token; the server takes ",
+                  kMostColumns));
   }
   if (std::ssize(request.rows) + std::max<int64_t>(columns, 1) <= kMostRows) return;
   Refuse(Concat(wanted.where, ": the request has more than ", kMostRows,
@@ -95,12 +96,16 @@ void AddRows(const RawDatum& datum, const Wanted& wanted, LossRequest& request) 
   CheckShape(targets, shape, wanted.where + ".loss_fn_inputs.target_tokens");
   for (int64_t k = 0; k < std::max<int64_t>(columns, 1); ++k) {
     TrainRow row{.tokens = datum.tokens, .targets = {}, .inputs = {}};
-    for (size_t i = static_cast<size_t>(k); i < targets.values.size(); i += static_cast<size_t>(std::max<int64_t>(columns, 1))) {
-      if (!(std::abs(targets.values[i]) <= kMostExact)) Refuse(wanted.where + ": target_tokens has a value that is no token");
+    for (size_t i = static_cast<size_t>(k); i < targets.values.size();
+         i += static_cast<size_t>(std::max<int64_t>(columns, 1))) {
+      if (!(std::abs(targets.values[i]) <= kMostExact))
+        Refuse(wanted.where + ": target_tokens has a value that is no token");
       row.targets.push_back(static_cast<int64_t>(targets.values[i]));
-      if (targets.values[i] != static_cast<double>(row.targets.back())) Refuse(wanted.where + ": target_tokens are not whole");
+      if (targets.values[i] != static_cast<double>(row.targets.back()))
+        Refuse(wanted.where + ": target_tokens are not whole");
     }
-    CheckTokens(row.targets, {wanted.limits.vocabulary, wanted.limits.context}, wanted.where + ".loss_fn_inputs.target_tokens");
+    CheckTokens(row.targets, {wanted.limits.vocabulary, wanted.limits.context},
+                wanted.where + ".loss_fn_inputs.target_tokens");
     for (const std::string& name : wanted.kind.inputs) {
       const RawTensor& tensor = TensorOf(datum, name, wanted);
       const std::string where = wanted.where + ".loss_fn_inputs." + name;
@@ -121,8 +126,10 @@ std::optional<double> Threshold(const RawLoss& raw, const std::string& name) {
     const auto tensor = raw.data[i].inputs.find(name);
     if (tensor == raw.data[i].inputs.end()) continue;
     for (const double number : tensor->second.values) {
-      if (!std::isfinite(number)) Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": is NaN or infinite; send a finite value"));
-      if (value && *value != number) Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": differs within the request; send one value"));
+      if (!std::isfinite(number))
+        Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": is NaN or infinite; send a finite value"));
+      if (value && *value != number)
+        Refuse(Concat("data[", i, "].loss_fn_inputs.", name, ": differs within the request; send one value"));
       value = number;
     }
   }
@@ -139,10 +146,12 @@ LossNumbers NumbersOf(const RawLoss& raw, const LossKind& kind) {
   }
   if (kind.clips) {
     const auto low = Threshold(raw, kLow), high = Threshold(raw, kHigh);
-    if (kind.needs_thresholds && (!low || !high)) Refuse(Concat(kind.name, " needs ", kLow, " and ", kHigh, " in loss_fn_config"));
+    if (kind.needs_thresholds && (!low || !high))
+      Refuse(Concat(kind.name, " needs ", kLow, " and ", kHigh, " in loss_fn_config"));
     numbers.clip_low = low.value_or(numbers.clip_low);
     numbers.clip_high = high.value_or(numbers.clip_high);
-    if (!(numbers.clip_low <= numbers.clip_high)) Refuse(Concat(kLow, " = ", numbers.clip_low, " is above ", kHigh, " = ", numbers.clip_high));
+    if (!(numbers.clip_low <= numbers.clip_high))
+      Refuse(Concat(kLow, " = ", numbers.clip_low, " is above ", kHigh, " = ", numbers.clip_high));
   }
   if (kind.needs_beta) {
     if (!raw.config.contains("beta")) Refuse(kind.name + " needs beta in loss_fn_config");
@@ -167,7 +176,8 @@ void CheckTokens(const std::vector<int64_t>& tokens, const DataLimits& limits, c
 
 LossRequest CheckLoss(const RawLoss& raw, const DataLimits& limits) {
   const LossKind* kind = FindLoss(raw.loss_fn);
-  if (kind == nullptr) Refuse("loss_fn '" + raw.loss_fn.substr(0, 60) + "' is not known here; known: " + Join(LossNames()));
+  if (kind == nullptr)
+    Refuse("loss_fn '" + raw.loss_fn.substr(0, 60) + "' is not known here; known: " + Join(LossNames()));
   if (raw.data.empty()) Refuse("data is empty");
   LossRequest request{.loss = raw.loss_fn, .numbers = NumbersOf(raw, *kind)};
   const auto base = raw.config.find("disable_lora");

@@ -1,5 +1,5 @@
-// From data as they came to rows that can be trained on: every tensor, length, id and number is checked against the loss
-// and the model, and refused by name before anything is queued.
+// From data as they came to rows that can be trained on: every tensor, length, id and number is checked against the
+// loss and the model, and refused by name before anything is queued.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct DataLimits {
 };
 
 struct LossRequest {
-  std::vector<TrainRow> rows = {};      // of [N, K] targets K rows, one after another
-  std::vector<int64_t> columns = {};    // by datum: K; 0: its targets have one dim
+  std::vector<TrainRow> rows = {};    // of [N, K] targets K rows, one after another
+  std::vector<int64_t> columns = {};  // by datum: K; 0: its targets have one dim
   std::string loss = {};
   LossNumbers numbers = {};
   bool base = false;  // without the model's pairs: Twinkle's disable_lora

@@ -1,5 +1,5 @@
-// ModelQueue: the requests of one model in the order of their seq_id, whatever order they arrived in. A number that has not
-// come is waited for; the same number again is the same request.
+// ModelQueue: the requests of one model in the order of their seq_id, whatever order they arrived in. A number that has
+// not come is waited for; the same number again is the same request.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ constexpr float kNoLogprob = -99999.0F;  // of an empty cell
 
 template <typename Number>
 std::vector<Number> NumbersIn(const std::string& bytes, const std::string& where) {
-  if (bytes.size() % sizeof(Number) != 0) Refuse(Concat(where, ": ", bytes.size(), " bytes are no whole number of elements"));
+  if (bytes.size() % sizeof(Number) != 0)
+    Refuse(Concat(where, ": ", bytes.size(), " bytes are no whole number of elements"));
   std::vector<Number> numbers(bytes.size() / sizeof(Number));
   if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
@@ -87,11 +88,13 @@ RawLoss LossOf(const wire::ForwardBackwardRequest& request) {
   RawLoss loss{.loss_fn = request.loss_fn()};
   for (const auto& [name, value] : request.loss_fn_config()) loss.config[name] = value;
   for (const auto& [name, value] : request.loss_fn_config_v2()) {
-    if (value.value_case() != wire::LossConfigValue::kNumber) Refuse("loss_fn_config." + name.substr(0, 60) + ": wanted a number");
+    if (value.value_case() != wire::LossConfigValue::kNumber)
+      Refuse("loss_fn_config." + name.substr(0, 60) + ": wanted a number");
     loss.config[name] = value.number();
   }
   DenseBudget budget;
-  for (int i = 0; i < request.data_size(); ++i) loss.data.push_back(DatumOf(request.data(i), budget, Concat("data[", i, "]")));
+  for (int i = 0; i < request.data_size(); ++i)
+    loss.data.push_back(DatumOf(request.data(i), budget, Concat("data[", i, "]")));
   return loss;
 }
 
@@ -109,8 +112,8 @@ ProtoPass ReadPassProto(const std::string& bytes) {
   return pass;
 }
 
-// One record for all data: their values one after another. All data of a record have the same trailing shape, so that of
-// [N, K] targets with different K each has a record.
+// One record for all data: their values one after another. All data of a record have the same trailing shape, so that
+// of [N, K] targets with different K each has a record.
 std::string PassOutputProto(const TrainOutcome& outcome, const std::vector<int64_t>& columns) {
   wire::ForwardBackwardOutput output;
   output.set_loss_fn_output_type("TensorData");
@@ -165,7 +168,8 @@ std::string SampleProto(const SampleOrder& order, const SampleResult& result) {
   }
   if (order.prompt_logprobs) {
     std::vector<float> of_prompt;
-    for (const auto& value : PromptLogprobs(order, result)) of_prompt.push_back(value.value_or(std::numeric_limits<float>::quiet_NaN()));
+    for (const auto& value : PromptLogprobs(order, result))
+      of_prompt.push_back(value.value_or(std::numeric_limits<float>::quiet_NaN()));
     response.set_prompt_logprobs(BytesOf(of_prompt));
   }
   return response.SerializeAsString();

@@ -1,4 +1,5 @@
-// The protobuf dialect of clients from 0.25 on: the data of a forward_backward, and results. The schema is tinker.proto.
+// The protobuf dialect of clients from 0.25 on: the data of a forward_backward, and results. The schema is
+// tinker.proto.
 #pragma once
 
 #include <cstdint>

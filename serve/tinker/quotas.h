@@ -1,5 +1,6 @@
-// Quotas: what one owner may have at once. Tokens, trained and sampled ones alike, come from a bucket that fills at the rate
-// allowed; who has used more than there was waits until it is paid back, so a request of any size can run. Time is given.
+// Quotas: what one owner may have at once. Tokens, trained and sampled ones alike, come from a bucket that fills at the
+// rate allowed; who has used more than there was waits until it is paid back, so a request of any size can run. Time is
+// given.
 #pragma once
 
 #include <cstdint>

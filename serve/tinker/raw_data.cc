@@ -12,11 +12,12 @@ namespace {
 void TakeCells(const std::vector<int64_t>& shape, DenseBudget& budget, const std::string& where) {
   if (shape.size() != 2) Refuse(where + ": a sparse tensor needs a shape of two dims");
   const int64_t rows = shape[0], width = shape[1];
-  if (rows != budget.tokens) Refuse(Concat(where, ": has ", rows, " rows; wanted ", budget.tokens, ", one for each token of model_input"));
+  if (rows != budget.tokens)
+    Refuse(Concat(where, ": has ", rows, " rows; wanted ", budget.tokens, ", one for each token of model_input"));
   if (width < 1 || width > kMostColumns) Refuse(Concat(where, ": has ", width, " columns; wanted 1 to ", kMostColumns));
   if (rows * width > budget.cells) {
-    Refuse(Concat(where, ": stands for ", rows * width, " dense values; the request's sparse tensors have room for ", budget.cells,
-                  " more: send fewer data at a time"));
+    Refuse(Concat(where, ": stands for ", rows * width, " dense values; the request's sparse tensors have room for ",
+                  budget.cells, " more: send fewer data at a time"));
   }
   budget.cells -= rows * width;
 }

@@ -1,5 +1,5 @@
-// RawLoss: the data and the loss of a forward_backward as a client sent them, in either dialect, before anything is checked
-// against a model. loss_request.h checks; json_data.h and proto_data.h read.
+// RawLoss: the data and the loss of a forward_backward as a client sent them, in either dialect, before anything is
+// checked against a model. loss_request.h checks; json_data.h and proto_data.h read.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct DenseBudget {
   int64_t cells = int64_t{1} << 25;  // left for the whole request; as doubles no more than its body may have (256 MiB)
 };
 
-// A matrix of compressed rows as the dense one it stands for, which takes its cells from `budget`. `where` names it in errors.
+// A matrix of compressed rows as the dense one it stands for, which takes its cells from `budget`. `where` names it in
+// errors.
 RawTensor Densified(const RawTensor& values, const std::vector<int64_t>& row_starts,
                     const std::vector<int64_t>& columns, DenseBudget& budget, const std::string& where);
 

@@ -13,7 +13,8 @@ RemoteWork::RemoteWork(std::function<std::vector<TrainOutcome>(const std::vector
 }
 
 RemoteWork::~RemoteWork() {
-  if (requests_ > 0) TRIREME_LOG(INFO) << "remote training ran " << passes_ << " passes for " << requests_ << " requests";
+  if (requests_ > 0)
+    TRIREME_LOG(INFO) << "remote training ran " << passes_ << " passes for " << requests_ << " requests";
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;

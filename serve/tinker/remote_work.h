@@ -1,5 +1,5 @@
-// RemoteWork: remote training beside the engine: the room's units, one at a time or joined, on all ranks. Rank 0 has the room; a thread
-// of its own lets its clock run while a unit takes long.
+// RemoteWork: remote training beside the engine: the room's units, one at a time or joined, on all ranks. Rank 0 has
+// the room; a thread of its own lets its clock run while a unit takes long.
 #pragma once
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ class RemoteWork : public SideWork {
 
   const std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run_;
   Room* const room_;
-  std::vector<Task> tasks_;               // that Take gave
+  std::vector<Task> tasks_;            // that Take gave
   int64_t passes_ = 0, requests_ = 0;  // of passes, so far
   std::mutex mutex_;
   std::condition_variable stop_;

@@ -24,8 +24,11 @@ std::string IsoTime(int64_t seconds) {
 std::string TopicOf(const std::string& sampler, int64_t clone) { return Concat(sampler, "#", clone); }
 
 Room::Room(RoomFacts facts, const Checkpoints& checkpoints, std::function<double()> clock)
-    : facts_(std::move(facts)), checkpoints_(checkpoints), clock_(std::move(clock)),
-      futures_(facts_.futures, [this](const std::string& owner) { return PauseOf(owner); }), quotas_(facts_.quota) {}
+    : facts_(std::move(facts)),
+      checkpoints_(checkpoints),
+      clock_(std::move(clock)),
+      futures_(facts_.futures, [this](const std::string& owner) { return PauseOf(owner); }),
+      quotas_(facts_.quota) {}
 
 void Room::Connect(SampleDoor* door, std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
@@ -42,8 +45,9 @@ void Room::RefuseIfClosed() const {
 void Room::RefuseIfFull(const std::string& owner) const {
   const int64_t most = facts_.quota.queued, open = futures_.open(owner);
   if (most <= 0 || open < most) return;
-  throw ApiError{.status = 429,
-                 .message = Concat(open, " requests of this key are not done yet, of ", most, " allowed; wait for some")};
+  throw ApiError{
+      .status = 429,
+      .message = Concat(open, " requests of this key are not done yet, of ", most, " allowed; wait for some")};
 }
 
 // The lock is held.
@@ -57,7 +61,8 @@ Room::Session& Room::SessionOf(const std::string& owner, const std::string& id) 
   if (found == sessions_.end() || found->second.owner != owner) {
     throw ApiError{.status = 404, .message = "session_id '" + id.substr(0, 80) + "': there is no such session"};
   }
-  if (found->second.finished) throw ApiError{.status = 410, .message = "session_id '" + id + "': the session has ended"};
+  if (found->second.finished)
+    throw ApiError{.status = 410, .message = "session_id '" + id + "': the session has ended"};
   found->second.heard = clock_();
   return found->second;
 }
@@ -66,7 +71,8 @@ Room::Model& Room::ModelOf(const std::string& owner, const std::string& id) {
   const auto found = models_.find(id);
   if (found != models_.end() && found->second.owner == owner && !found->second.dropped) return found->second;
   throw ApiError{.status = 404,
-                 .message = "model_id '" + id.substr(0, 120) + "': there is no such model; models end with their session and "
+                 .message = "model_id '" + id.substr(0, 120) +
+                            "': there is no such model; models end with their session and "
                             "with the server: create one and load its last checkpoint"};
 }
 
@@ -84,9 +90,11 @@ Json Room::CreateSession(const std::string& owner, const Json& body) {
   return {{"type", "create_session"},
           {"session_id", id},
           {"warning_message",
-           facts_.full ? "this server trains one model with all its parameters: the ranks that clients ask for have no effect"
-                       : Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have ranks up to ",
-                                facts_.max_rank)}};
+           facts_.full
+               ? "this server trains one model with all its parameters: the ranks that clients ask for have no effect"
+               : Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have "
+                        "ranks up to ",
+                        facts_.max_rank)}};
 }
 
 Json Room::Heartbeat(const std::string& owner, const Json& body) {
@@ -147,8 +155,8 @@ std::vector<Turn> Room::Ready() const {
   return ready;
 }
 
-// The lock is held. Of loose work only log-probabilities of prompts are long: they have every other turn, for nobody's training
-// is to wait until there are none.
+// The lock is held. Of loose work only log-probabilities of prompts are long: they have every other turn, for nobody's
+// training is to wait until there are none.
 bool Room::LooseComesFirst() const {
   if (loose_.empty()) return false;
   return !scored_ || loose_.front().work.action != TrainAction::kPass || Ready().empty();
@@ -207,7 +215,8 @@ void Room::Tick() {
   futures_.Tick(now);
   while (!deferred_.empty() && Submit(deferred_.front())) deferred_.pop_front();
   for (auto& [id, model] : models_) {
-    FailAll(model.queue.TakeStuck(now, facts_.gap_seconds), "an earlier request of this model never arrived (its seq_id is missing)");
+    FailAll(model.queue.TakeStuck(now, facts_.gap_seconds),
+            "an earlier request of this model never arrived (its seq_id is missing)");
   }
   std::vector<std::string> dead;
   for (const auto& [id, session] : sessions_) {
@@ -245,7 +254,8 @@ void Room::Retrieve(const std::string& owner, const Json& body, bool takes_proto
   Fields fields(body, "");
   const std::string id = fields.Text("request_id").value_or("");
   if (closed_ && !futures_.done(id)) {
-    reply->Send({.status = 408, .body = JsonLine({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}})});
+    reply->Send(
+        {.status = 408, .body = JsonLine({{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}})});
     return;
   }
   futures_.Poll(id, owner, takes_proto, std::move(reply), clock_());
@@ -262,7 +272,8 @@ void Room::RetrieveMany(const std::string& owner, const Json& body, std::shared_
   const int64_t clone = of.Integer("cloned_sampler_id", 0, INT64_MAX).value_or(0);
   const auto found = samplers_.find(sampler);
   if (found == samplers_.end() || found->second.owner != owner) {
-    throw ApiError{.status = 404, .message = "sampling_session_id '" + sampler.substr(0, 120) + "': there is no such session"};
+    throw ApiError{.status = 404,
+                   .message = "sampling_session_id '" + sampler.substr(0, 120) + "': there is no such session"};
   }
   std::vector<std::string> retrieved;
   if (const Json* ids = fields.Find("retrieved_request_ids"); ids != nullptr && ids->is_array()) {

@@ -39,10 +39,10 @@ struct RoomFacts {
   DataLimits limits = {};
   bool full = false;  // one model is trained with all its parameters; there are no adapters
   int64_t max_rank = 32;
-  int64_t max_models = 8;        // at once
-  int64_t joined_tokens = 4096;  // of passes of several models that run as one
-  int64_t together = 8;          // models whose passes may run as one
-  int64_t max_queued = 4096;     // requests of one model that wait
+  int64_t max_models = 8;         // at once
+  int64_t joined_tokens = 4096;   // of passes of several models that run as one
+  int64_t together = 8;           // models whose passes may run as one
+  int64_t max_queued = 4096;      // requests of one model that wait
   double session_seconds = 1800;  // without a heartbeat
   double gap_seconds = 60;        // a missing seq_id while later ones wait
   QuotaLimits quota = {};         // of each owner
@@ -89,7 +89,8 @@ class Room {
   Json CheckpointList(const std::string& owner, const std::string& run, int64_t limit, int64_t offset) const;
   Json RemoveCheckpoint(const std::string& owner, const std::string& run, const std::string& id);
   // ttl: seconds from now; nothing: for ever.
-  Json KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id, std::optional<int64_t> ttl);
+  Json KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id,
+                      std::optional<int64_t> ttl);
   Json Sessions(const std::string& owner, int64_t limit, int64_t offset) const;
   Json SessionInfo(const std::string& owner, const std::string& id) const;
   // For people who look at the server: sessions and models of an owner, nothing: of all; sums over all.
@@ -137,8 +138,8 @@ class Room {
     int64_t adapter = -1;
     int64_t version = 0;  // of the weights, where a model is trained in full
     std::string failure = {};
-    int64_t used = 0;  // when, by Room::uses_
-    std::map<int64_t, std::string> known = {};  // request_ids by seq_id
+    int64_t used = 0;                                                           // when, by Room::uses_
+    std::map<int64_t, std::string> known = {};                                  // request_ids by seq_id
     std::map<std::string, std::shared_ptr<std::atomic<bool>>> unfinished = {};  // SampleOrder::cancelled by request_id
     std::vector<std::function<void()>> waiting = {};                            // until it is open
   };
@@ -153,10 +154,12 @@ class Room {
   // Adds a request of a model, or finds the one that it repeats; the answer's body. make: reads and checks the request;
   // what it throws becomes the future's failure, in its turn.
   Json Queue(const std::string& owner, const Json& body, const std::function<void(Model&, Task&)>& make);
-  Json Enqueue(const std::string& owner, const std::string& model, int64_t seq, const std::function<void(Model&, Task&)>& make);
+  Json Enqueue(const std::string& owner, const std::string& model, int64_t seq,
+               const std::function<void(Model&, Task&)>& make);
   void MakePass(Task& task, const RawLoss& raw, bool backward) const;
   Json SaveNamed(const std::string& owner, const Json& body, const std::string& kind);
-  std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq, Sampler sampler);
+  std::string NewSampler(const std::string& owner, const std::string& session, std::optional<int64_t> seq,
+                         Sampler sampler);
   void OpenSampler(const std::string& id);
   void StartSample(const std::string& id, const std::string& future, SampleOrder order);
   void FinishOpening(const std::string& id, const std::string& directory, const TrainOutcome& outcome);
@@ -213,8 +216,8 @@ class Room {
   std::set<std::string> open_samplers_;  // with an adapter on the device, or about to have one
   int64_t uses_ = 0;                     // of samplers, so far
   std::deque<ReadySample> deferred_;     // the door was full; Tick tries again
-  std::deque<Task> loose_;  // of no model's order
-  bool scored_ = false;     // the last pass was one of these
+  std::deque<Task> loose_;               // of no model's order
+  bool scored_ = false;                  // the last pass was one of these
   WeightVersions versions_;
   std::set<std::string> stepped_;  // models whose steps went first since the last pass
   bool closed_ = false;
@@ -222,7 +225,8 @@ class Room {
 
 // Why a sampler no longer samples.
 inline constexpr char kMovedOn[] =
-    "the model's weights have changed since this sampler was made, and where a model is trained in full (--train-full) there is one "
+    "the model's weights have changed since this sampler was made, and where a model is trained in full (--train-full) "
+    "there is one "
     "set of them; make a new sampler (save_weights_and_get_sampling_client), or load_state its checkpoint first";
 
 // Under which futures of a sampler's clone are waited for together.

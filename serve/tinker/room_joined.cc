@@ -1,12 +1,12 @@
-// Which requests of different models run as one: passes alike that are waiting, or that are about to come (Company): a model
-// which is alone waits for nobody. The first is whose turn it is; the others follow by the same rule, each model's next request
-// at most.
+// Which requests of different models run as one: passes alike that are waiting, or that are about to come (Company): a
+// model which is alone waits for nobody. The first is whose turn it is; the others follow by the same rule, each
+// model's next request at most.
 #include "serve/tinker/room.h"
 
 namespace trireme::tinker {
 
-// A step is short, and its client's next pass comes after it: done before a pass, that one can join. Once for each model
-// between two passes, so that nobody waits for a client that sends nothing but steps.
+// A step is short, and its client's next pass comes after it: done before a pass, that one can join. Once for each
+// model between two passes, so that nobody waits for a client that sends nothing but steps.
 std::vector<Turn> Room::StepsOrAll(std::vector<Turn> ready) const {
   std::vector<Turn> steps;
   for (const Turn& turn : ready) {

@@ -12,7 +12,9 @@ namespace {
 Json CheckpointJson(const CheckpointRecord& record) {
   const Json expires = record.facts.value("expires", Json());
   return {{"checkpoint_id", record.path.kind + "/" + record.path.name},
-          {"checkpoint_type", record.path.kind == kTrainingKind ? "training" : record.path.kind == kSamplerKind ? "sampler" : "external"},
+          {"checkpoint_type", record.path.kind == kTrainingKind  ? "training"
+                              : record.path.kind == kSamplerKind ? "sampler"
+                                                                 : "external"},
           {"time", record.facts.value("time", std::string("1970-01-01T00:00:00Z"))},
           {"tinker_path", record.path.Text()},
           {"size_bytes", record.bytes},
@@ -23,7 +25,8 @@ Json CheckpointJson(const CheckpointRecord& record) {
 
 Json Page(const std::string& name, const Json& all, int64_t limit, int64_t offset) {
   Json some = Json::array();
-  for (int64_t i = offset; i < std::min<int64_t>(offset + limit, std::ssize(all)); ++i) some.push_back(all[static_cast<size_t>(i)]);
+  for (int64_t i = offset; i < std::min<int64_t>(offset + limit, std::ssize(all)); ++i)
+    some.push_back(all[static_cast<size_t>(i)]);
   return {{name, some}, {"cursor", {{"offset", offset}, {"limit", limit}, {"total_count", all.size()}}}};
 }
 
@@ -122,7 +125,8 @@ Json Room::CheckpointList(const std::string& owner, const std::string& run, int6
   return Page("checkpoints", all, limit, offset);
 }
 
-Json Room::KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id, std::optional<int64_t> ttl) {
+Json Room::KeepCheckpoint(const std::string& owner, const std::string& run, const std::string& id,
+                          std::optional<int64_t> ttl) {
   const std::lock_guard lock(mutex_);
   const auto expires = ttl ? std::optional(checkpoints_.now() + *ttl) : std::nullopt;
   checkpoints_.SetExpiry(owner, ParsePath("tinker://" + run + "/" + id), expires);
@@ -197,7 +201,9 @@ Json Room::SessionInfo(const std::string& owner, const std::string& id) const {
   for (const auto& [name, sampler] : samplers_) {
     if (sampler.session == id) samplers.push_back(name);
   }
-  return {{"training_run_ids", runs}, {"sampler_ids", samplers}, {"user_metadata", found->second.user_metadata},
+  return {{"training_run_ids", runs},
+          {"sampler_ids", samplers},
+          {"user_metadata", found->second.user_metadata},
           {"display_name", found->second.display_name.empty() ? Json() : Json(found->second.display_name)}};
 }
 

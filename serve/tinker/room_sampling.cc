@@ -1,5 +1,5 @@
-// Samplers: the base model or a saved adapter, and the samples that are drawn from them. An adapter is loaded when the first
-// sample needs it, and leaves when others were used later.
+// Samplers: the base model or a saved adapter, and the samples that are drawn from them. An adapter is loaded when the
+// first sample needs it, and leaves when others were used later.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -15,12 +15,15 @@ namespace {
 
 constexpr char kSamplingSeq[] = "sampling_session_seq_id";
 constexpr int64_t kCloneNumbers = 1'000'000'000;  // a clone of a sampler counts its requests from a multiple of this
-// Adapters of samplers that stay on the device. A loop that makes a sampler after every step samples from the last ones; each
-// costs the device memory of its pairs, and one that is used again later is read from its files again.
+// Adapters of samplers that stay on the device. A loop that makes a sampler after every step samples from the last
+// ones; each costs the device memory of its pairs, and one that is used again later is read from its files again.
 constexpr size_t kMostOpen = 16;
 
 [[noreturn]] void RefuseSample() {
-  throw ApiError{.status = 429, .message = "too many samples are waiting; try again later", .code = "rate_limit_exceeded", .type = "rate_limit_error"};
+  throw ApiError{.status = 429,
+                 .message = "too many samples are waiting; try again later",
+                 .code = "rate_limit_exceeded",
+                 .type = "rate_limit_error"};
 }
 
 }  // namespace
@@ -53,7 +56,8 @@ Json Room::SaveForSampler(const std::string& owner, const Json& body) {
     const std::filesystem::path aside = no_files ? std::filesystem::path() : checkpoints_.Aside(owner, path);
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();
-    task.finish = [this, owner, path, aside, facts, overwrite, seq, session = model.session](const TrainOutcome& outcome) {
+    task.finish = [this, owner, path, aside, facts, overwrite, seq,
+                   session = model.session](const TrainOutcome& outcome) {
       const bool ended = seq && Ended(session), taken = !seq && !overwrite && checkpoints_.Exists(owner, path);
       if (!outcome.error.empty() || taken || ended) {
         if (!aside.empty()) std::filesystem::remove_all(aside);
@@ -103,9 +107,12 @@ Json Room::CreateSampler(const std::string& owner, const Json& body) {
     sampler.state = Sampler::State::kOpen;
     if (facts_.full) UseWeightsOf(sampler, "");
   } else {
-    throw ApiError{.status = 400, .message = "base_model '" + base.value_or("").substr(0, 120) + "' is not served here; wanted '" + facts_.model_name + "', or a model_path"};
+    throw ApiError{.status = 400,
+                   .message = "base_model '" + base.value_or("").substr(0, 120) + "' is not served here; wanted '" +
+                              facts_.model_name + "', or a model_path"};
   }
-  return {{"sampling_session_id", NewSampler(owner, session_id, seq, std::move(sampler))}, {"type", "create_sampling_session"}};
+  return {{"sampling_session_id", NewSampler(owner, session_id, seq, std::move(sampler))},
+          {"type", "create_sampling_session"}};
 }
 
 Json Room::Sample(const std::string& owner, const Json& body) {
@@ -116,7 +123,8 @@ Json Room::Sample(const std::string& owner, const Json& body) {
   if (!id) Refuse("sampling_session_id: is missing; create a sampling session first");
   const auto found = samplers_.find(*id);
   if (found == samplers_.end() || found->second.owner != owner) {
-    throw ApiError{.status = 404, .message = "sampling_session_id '" + id->substr(0, 120) + "': there is no such session"};
+    throw ApiError{.status = 404,
+                   .message = "sampling_session_id '" + id->substr(0, 120) + "': there is no such session"};
   }
   SessionOf(owner, found->second.session);
   Sampler& sampler = found->second;
@@ -128,11 +136,13 @@ Json Room::Sample(const std::string& owner, const Json& body) {
   };
   SampleOrder order = ReadSample(body, facts_.limits);
   if (seq) {
-    if (const auto known = sampler.known.find(*seq); known != sampler.known.end()) return answer(known->second, order.count);
+    if (const auto known = sampler.known.find(*seq); known != sampler.known.end())
+      return answer(known->second, order.count);
   }
   if (door_ == nullptr) Refuse("this server does not sample");
   if (order.count > door_->most_rows()) {
-    Refuse(Concat("num_samples: ", order.count, " answers are asked for; this server gives at most ", door_->most_rows(), " per request"));
+    Refuse(Concat("num_samples: ", order.count, " answers are asked for; this server gives at most ",
+                  door_->most_rows(), " per request"));
   }
   if (!deferred_.empty()) RefuseSample();  // those before it wait, too
   RefuseIfFull(owner);
@@ -172,7 +182,8 @@ void Room::OpenSampler(const std::string& id) {
 void Room::FinishOpening(const std::string& id, const std::string& directory, const TrainOutcome& outcome) {
   const auto found = samplers_.find(id);
   if (found == samplers_.end() || found->second.directory != directory) {  // it is gone, or another one has its id
-    if (outcome.sampler >= 0) loose_.push_back({.work = {.action = TrainAction::kDropSampler, .sampler = outcome.sampler}});
+    if (outcome.sampler >= 0)
+      loose_.push_back({.work = {.action = TrainAction::kDropSampler, .sampler = outcome.sampler}});
     return;
   }
   Sampler& sampler = found->second;
@@ -242,16 +253,20 @@ void Room::StartSample(const std::string& id, const std::string& future, SampleO
     return;
   }
   order.adapter = sampler.adapter;
-  if (!order.prompt_logprobs || order.prompt.size() < 2) return Generate({.sampler = id, .future = future, .order = std::move(order)});
-  Task task{.work = {.action = TrainAction::kPass, .base = sampler.base, .directory = facts_.full ? "" : sampler.directory}};
-  TrainRow row{.tokens = {order.prompt.begin(), order.prompt.end() - 1}, .targets = {order.prompt.begin() + 1, order.prompt.end()}};
+  if (!order.prompt_logprobs || order.prompt.size() < 2)
+    return Generate({.sampler = id, .future = future, .order = std::move(order)});
+  Task task{
+      .work = {.action = TrainAction::kPass, .base = sampler.base, .directory = facts_.full ? "" : sampler.directory}};
+  TrainRow row{.tokens = {order.prompt.begin(), order.prompt.end() - 1},
+               .targets = {order.prompt.begin() + 1, order.prompt.end()}};
   row.inputs.weights.assign(row.targets.size(), 0.0F);
   task.work.rows = {std::move(row)};
   task.finish = [this, id, future, order](const TrainOutcome& outcome) {
     if (!outcome.error.empty()) {
       EndSample(id, future, Failure(outcome.error, outcome.users_fault));
     } else {
-      Generate({.sampler = id, .future = future, .order = order, .so_far = {.prompt_logprobs = outcome.logprobs.front()}});
+      Generate(
+          {.sampler = id, .future = future, .order = order, .so_far = {.prompt_logprobs = outcome.logprobs.front()}});
     }
     return FutureResult();
   };
@@ -274,14 +289,16 @@ void Room::Generate(ReadySample sample) {
 // The lock is held; the answer comes on another thread.
 bool Room::Submit(const ReadySample& sample) {
   if (*sample.order.cancelled) return true;
-  const auto done = [this, id = sample.sampler, future = sample.future, order = sample.order, so_far = sample.so_far](SampleResult result) {
+  const auto done = [this, id = sample.sampler, future = sample.future, order = sample.order,
+                     so_far = sample.so_far](SampleResult result) {
     const std::lock_guard lock(mutex_);
     result.prompt_logprobs = so_far.prompt_logprobs;
     for (const Sampled& one : result.sequences) {
       quotas_.Charge(order.salt, std::ssize(one.tokens), clock_());
       sampled_.Add(std::ssize(one.tokens), clock_());
     }
-    // Tokens are generated between two changes of the weights: those that were there at the end were there from the start.
+    // Tokens are generated between two changes of the weights: those that were there at the end were there from the
+    // start.
     if (facts_.full && result.error.empty() && order.version != versions_.now()) {
       result.error = kMovedOn;
       result.users_fault = true;

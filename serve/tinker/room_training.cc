@@ -1,5 +1,5 @@
-// Requests of models: each becomes a unit of work in the model's queue and a future. What is wrong with a request is found
-// here; it keeps its place in the order, since the client has numbered it already.
+// Requests of models: each becomes a unit of work in the model's queue and a future. What is wrong with a request is
+// found here; it keeps its place in the order, since the client has numbered it already.
 #include <algorithm>
 #include <climits>
 #include <filesystem>
@@ -35,13 +35,16 @@ Json FutureBody(const std::string& future, const std::string& model) {
 
 TrainedPairs ReadPairs(const Json* json, int64_t max_rank) {
   TrainedPairs pairs{.seed = static_cast<uint64_t>(std::hash<std::string>()(net::RandomBytes(8)) >> 1)};
-  if (json == nullptr) Refuse("lora_config: is missing; this server trains LoRA adapters, not full models (--train-full does)");
+  if (json == nullptr)
+    Refuse("lora_config: is missing; this server trains LoRA adapters, not full models (--train-full does)");
   Fields fields(*json, "lora_config");
   pairs.rank = fields.Integer("rank", 1, INT_MAX).value_or(32);
   if (pairs.rank > max_rank) {
-    fields.Fail("rank", Concat(pairs.rank, " is beyond this server's ", max_rank, "; ask for less, or start it with --train-max-rank"));
+    fields.Fail("rank", Concat(pairs.rank, " is beyond this server's ", max_rank,
+                               "; ask for less, or start it with --train-max-rank"));
   }
-  if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX)) pairs.seed = static_cast<uint64_t>(*seed) & (UINT64_MAX >> 1);
+  if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX))
+    pairs.seed = static_cast<uint64_t>(*seed) & (UINT64_MAX >> 1);
   pairs.attention = fields.Switch("train_attn").value_or(true);
   pairs.mlp = fields.Switch("train_mlp").value_or(true);
   fields.Switch("train_unembed");  // said in every session's warning_message
@@ -98,7 +101,8 @@ Json LogprobsJson(const std::vector<std::vector<float>>& rows, const std::vector
   for (const int64_t k : columns) {
     Json data = Json::array(), shape = Json::array({rows[row].size()});
     for (size_t i = 0; i < rows[row].size(); ++i) {
-      for (int64_t column = 0; column < std::max<int64_t>(k, 1); ++column) data.push_back(rows[row + static_cast<size_t>(column)][i]);
+      for (int64_t column = 0; column < std::max<int64_t>(k, 1); ++column)
+        data.push_back(rows[row + static_cast<size_t>(column)][i]);
     }
     if (k > 0) shape.push_back(k);
     row += static_cast<size_t>(std::max<int64_t>(k, 1));
@@ -148,14 +152,21 @@ Json Room::Enqueue(const std::string& owner, const std::string& id, int64_t seq,
 // The lock is held.
 void Room::RefuseSecondModel(const std::string& owner) const {
   if (facts_.full && !models_.empty()) {
-    throw ApiError{.status = 400, .message = "this server trains one model, in full (--train-full), and one is in training; end its session first"};
+    throw ApiError{
+        .status = 400,
+        .message =
+            "this server trains one model, in full (--train-full), and one is in training; end its session first"};
   }
   if (std::ssize(models_) >= facts_.max_models) {
-    throw ApiError{.status = 400, .message = Concat("this server trains ", facts_.max_models, " models at once; end another session first")};
+    throw ApiError{
+        .status = 400,
+        .message = Concat("this server trains ", facts_.max_models, " models at once; end another session first")};
   }
   const auto own = std::ranges::count_if(models_, [&](const auto& entry) { return entry.second.owner == owner; });
   if (facts_.quota.models > 0 && own >= facts_.quota.models) {
-    throw ApiError{.status = 400, .message = Concat("this key may train ", facts_.quota.models, " models at once; end another session first")};
+    throw ApiError{
+        .status = 400,
+        .message = Concat("this key may train ", facts_.quota.models, " models at once; end another session first")};
   }
 }
 
@@ -172,7 +183,9 @@ Json Room::CreateModel(const std::string& owner, const Json& body) {
   }
   const std::string base = fields.Text("base_model").value_or("");
   if (base != facts_.model_name) {
-    throw ApiError{.status = 400, .message = "base_model '" + base.substr(0, 120) + "' is not served here; wanted '" + facts_.model_name + "'"};
+    throw ApiError{
+        .status = 400,
+        .message = "base_model '" + base.substr(0, 120) + "' is not served here; wanted '" + facts_.model_name + "'"};
   }
   RefuseSecondModel(owner);
   CheckOptimizer(fields.Find("optimizer_config"));
@@ -221,7 +234,8 @@ Json Room::GetInfo(const std::string& owner, const Json& body) {
 
 void Room::MakePass(Task& task, const RawLoss& raw, bool backward) const {
   LossRequest request = CheckLoss(raw, facts_.limits);
-  if (request.base && facts_.full) Refuse("loss_fn_config.disable_lora: this server trains the model in full; there is no adapter to leave out");
+  if (request.base && facts_.full)
+    Refuse("loss_fn_config.disable_lora: this server trains the model in full; there is no adapter to leave out");
   if (request.base && backward) Refuse("loss_fn_config.disable_lora: only of forward");
   task.work.action = TrainAction::kPass;
   task.work.rows = std::move(request.rows);
@@ -275,14 +289,13 @@ Json Room::Step(const std::string& owner, const Json& body) {
 
 Json Room::FactsOf(const Model& model, Fields& fields) const {
   const Json* metadata = fields.Find("user_metadata");
-  Json facts = {{"base_model", facts_.model_name},
-                {"lora_rank", model.pairs.rank},
-                {"train_attn", model.pairs.attention},
-                {"train_mlp", model.pairs.mlp},
-                {"time", IsoTime(checkpoints_.now())},
-                {"user_metadata", metadata != nullptr ? *metadata : model.user_metadata}};
+  Json facts = {
+      {"base_model", facts_.model_name},     {"lora_rank", model.pairs.rank},
+      {"train_attn", model.pairs.attention}, {"train_mlp", model.pairs.mlp},
+      {"time", IsoTime(checkpoints_.now())}, {"user_metadata", metadata != nullptr ? *metadata : model.user_metadata}};
   if (facts_.full) facts["full"] = true;
-  if (const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40)) facts["expires"] = checkpoints_.now() + *seconds;
+  if (const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40))
+    facts["expires"] = checkpoints_.now() + *seconds;
   return facts;
 }
 
@@ -306,7 +319,9 @@ Json Room::SaveNamed(const std::string& owner, const Json& body, const std::stri
     task.work.action = TrainAction::kSave;
     task.work.directory = aside.string();
     task.work.optimizer = kind == kTrainingKind;
-    task.finish = [this, owner, path, aside, facts, overwrite, type = kind == kTrainingKind ? "save_weights" : "save_weights_external"](const TrainOutcome& outcome) {
+    task.finish = [this, owner, path, aside, facts, overwrite,
+                   type =
+                       kind == kTrainingKind ? "save_weights" : "save_weights_external"](const TrainOutcome& outcome) {
       if (outcome.error.empty() && (overwrite || !checkpoints_.Exists(owner, path))) {
         checkpoints_.Commit(aside, owner, path, facts);
         if (facts_.full) versions_.AreOf(path.Text());
@@ -319,7 +334,8 @@ Json Room::SaveNamed(const std::string& owner, const Json& body, const std::stri
 }
 
 Json Room::Load(const std::string& owner, const Json& body) {
-  if (!body.is_object() || !body.contains("model_id")) Refuse("load_weights: model_id is missing; create the model first");
+  if (!body.is_object() || !body.contains("model_id"))
+    Refuse("load_weights: model_id is missing; create the model first");
   return Queue(owner, body, [&](Model& model, Task& task) {
     Fields fields(body, "");
     const CheckpointPath path = ParsePath(IdOf(fields, "path"));
@@ -332,9 +348,11 @@ Json Room::Load(const std::string& owner, const Json& body) {
     fields.Finish();
     CheckKind(record);
     const int64_t rank = record.facts.value("lora_rank", int64_t{0});
-    if (!facts_.full && rank != model.pairs.rank) Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
+    if (!facts_.full && rank != model.pairs.rank)
+      Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
     if (!facts_.full) CheckSwitches(record, model.pairs);
-    if (facts_.full && path.kind != kTrainingKind) Refuse(path.Text() + ": has no state to train on from; load one of save_state");
+    if (facts_.full && path.kind != kTrainingKind)
+      Refuse(path.Text() + ": has no state to train on from; load one of save_state");
     if (task.work.optimizer && path.kind != kTrainingKind) Refuse(path.Text() + ": has no optimizer state");
     task.finish = [this, id, path](const TrainOutcome& outcome) {
       if (facts_.full && outcome.error.empty()) versions_.AreOf(path.Text());

@@ -51,10 +51,12 @@ SampleOrder ReadSample(const Json& body, const DataLimits& limits) {
   order.prompt_logprobs = fields.Switch("prompt_logprobs").value_or(false);
   if (const Json* parameters = fields.Find("sampling_params")) ReadParameters(*parameters, order);
   order.prompt_logprobs_last = fields.Integer("prompt_logprobs_last_n", 1, INT_MAX);
-  if (order.prompt_logprobs_last && !order.prompt_logprobs) fields.Fail("prompt_logprobs_last_n", "is for prompt_logprobs");
+  if (order.prompt_logprobs_last && !order.prompt_logprobs)
+    fields.Fail("prompt_logprobs_last_n", "is for prompt_logprobs");
   order.top = fields.Integer("topk_sample_logprobs", 0, kMostLikely).value_or(0);
   for (const char* name : {"topk_prompt_logprobs", "prompt_alt_tokens_k"}) {
-    if (fields.Integer(name, 0, INT_MAX).value_or(0) > 0) Refuse(std::string(name) + ": is not supported; leave it out");
+    if (fields.Integer(name, 0, INT_MAX).value_or(0) > 0)
+      Refuse(std::string(name) + ": is not supported; leave it out");
   }
   for (const char* name : {"target_prompt_logprobs", "record_stability_info"}) {
     fields.Refuse(name, "is not supported; leave it out");
@@ -62,7 +64,8 @@ SampleOrder ReadSample(const Json& body, const DataLimits& limits) {
   fields.Accept({"sampling_session_id", "seq_id", "model_path", "base_model", "type"});
   fields.Finish();
   if (std::ssize(order.prompt) >= limits.context) {
-    Refuse(Concat("prompt: ", order.prompt.size(), " tokens leave no room for an answer in a context of ", limits.context));
+    Refuse(Concat("prompt: ", order.prompt.size(), " tokens leave no room for an answer in a context of ",
+                  limits.context));
   }
   return order;
 }

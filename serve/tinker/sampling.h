@@ -22,7 +22,7 @@ struct SampleOrder {
   double temperature = 1, top_p = 1;
   int64_t top_k = 0;  // 0: all
   std::optional<uint64_t> seed = {};
-  bool model_stops = true;                // the model's end tokens end an answer
+  bool model_stops = true;  // the model's end tokens end an answer
   std::vector<int64_t> stop_tokens = {};
   std::vector<std::string> stop_texts = {};
   int64_t adapter = -1;  // the engine's id; -1: the base
@@ -44,7 +44,7 @@ struct Sampled {
   std::vector<int64_t> tokens = {};  // with the one that stopped it
   std::vector<float> logprobs = {};
   std::vector<std::vector<LikelyToken>> likely = {};  // by token, if asked for; the most likely first
-  bool stopped = false;  // false: it is as long as it may be
+  bool stopped = false;                               // false: it is as long as it may be
 };
 
 struct SampleResult {
@@ -54,8 +54,8 @@ struct SampleResult {
   bool users_fault = false;
 };
 
-// Generates. Submit returns at once or throws an ApiError, of status 429 if there is no room now; `done` is called once, from
-// any thread, or not at all if the order was cancelled.
+// Generates. Submit returns at once or throws an ApiError, of status 429 if there is no room now; `done` is called
+// once, from any thread, or not at all if the order was cancelled.
 class SampleDoor {
  public:
   virtual ~SampleDoor() = default;

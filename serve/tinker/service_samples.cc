@@ -27,7 +27,9 @@ class SampleListener : public Listener {
       likely.push_back({.token = token.log_probs[i].token, .logprob = token.log_probs[i].log_prob});
     }
   }
-  void End(size_t choice, const std::string& reason) override { result_.sequences.at(choice).stopped = reason == "stop"; }
+  void End(size_t choice, const std::string& reason) override {
+    result_.sequences.at(choice).stopped = reason == "stop";
+  }
   void Done(const Usage& /*usage*/) override { done_(std::move(result_)); }
   void Fail(const ApiError& error) override {
     result_.error = error.message;

@@ -1,5 +1,5 @@
-// ServiceSamples: samples of remote training through the service that also answers OpenAI's requests: the same engine, the
-// same batches.
+// ServiceSamples: samples of remote training through the service that also answers OpenAI's requests: the same engine,
+// the same batches.
 #pragma once
 
 #include "serve/service.h"

@@ -81,7 +81,8 @@ std::string HttpDate(int64_t seconds) {
   return text;
 }
 
-// "training_runs/RUN/checkpoints/weights/0001": the parts after the prefix. What may follow a checkpoint's name is its act.
+// "training_runs/RUN/checkpoints/weights/0001": the parts after the prefix. What may follow a checkpoint's name is its
+// act.
 struct RunPath {
   std::string run, checkpoint, act;
   bool lists = false;  // the run's checkpoints
@@ -152,7 +153,8 @@ void TinkerRoutes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply)
 
 std::string TinkerRoutes::LinkOf(const HttpRequest& request, const std::string& owner, const CheckpointPath& path,
                                  const std::string& file) const {
-  const std::string place = Concat(kTinkerPrefix, kFiles, owner, "/", path.run, "/", path.kind, "/", path.name, "/", file);
+  const std::string place =
+      Concat(kTinkerPrefix, kFiles, owner, "/", path.run, "/", path.kind, "/", path.name, "/", file);
   return Concat(request.secure ? "https" : "http", "://", request.header("host"),
                 links_.Sign(place, checkpoints_.now() + kLinkSeconds));
 }
@@ -175,12 +177,13 @@ void TinkerRoutes::SendFile(const HttpRequest& request, const std::shared_ptr<Ht
     }
     throw ApiError{.status = 404, .message = "the checkpoint has no such file any more"};
   }();
-  reply->SendPieces({.type = parts.at(4) == kArchive ? "application/x-tar" : "application/octet-stream"}, stream->bytes(),
-                    [stream] { return stream->Next(); });
+  reply->SendPieces({.type = parts.at(4) == kArchive ? "application/x-tar" : "application/octet-stream"},
+                    stream->bytes(), [stream] { return stream->Next(); });
 }
 
 // Clients of older versions want a redirect.
-HttpAnswer TinkerRoutes::ArchiveLink(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const {
+HttpAnswer TinkerRoutes::ArchiveLink(const HttpRequest& request, const std::string& owner,
+                                     const CheckpointPath& path) const {
   checkpoints_.Find(owner, path);
   const std::string link = LinkOf(request, owner, path, kArchive);
   return {.status = 302,
@@ -201,9 +204,11 @@ Json TinkerRoutes::FileLinks(const HttpRequest& request, const std::string& owne
 HttpAnswer TinkerRoutes::Checkpoint(const HttpRequest& request, const std::string& path, const std::string& owner) {
   const RunPath run = RunPathOf(path);
   if (run.act == "publish") NotOffered("publishing checkpoints");
-  if (run.act.empty() && request.method == "DELETE") return {.body = JsonLine(room_.RemoveCheckpoint(owner, run.run, run.checkpoint))};
+  if (run.act.empty() && request.method == "DELETE")
+    return {.body = JsonLine(room_.RemoveCheckpoint(owner, run.run, run.checkpoint))};
   if (run.act == "archive" && request.method == "GET") return ArchiveLink(request, owner, run.checkpoint_path());
-  if (run.act == "external_weights_urls" && request.method == "GET") return {.body = JsonLine(FileLinks(request, owner, run.checkpoint_path()))};
+  if (run.act == "external_weights_urls" && request.method == "GET")
+    return {.body = JsonLine(FileLinks(request, owner, run.checkpoint_path()))};
   if (run.act == "ttl" && request.method == "PUT") {
     const Json body = JsonBody(request);
     Fields fields(body, "");
@@ -217,9 +222,11 @@ HttpAnswer TinkerRoutes::Dispatch(const HttpRequest& request, const std::string&
                                   const std::shared_ptr<HttpReply>& reply, bool& later) {
   const std::string path = request.path().substr(std::string(kTinkerPrefix).size());
   RefuseOthers(path);
-  if (path.starts_with("training_runs/") && !RunPathOf(path).checkpoint.empty()) return Checkpoint(request, path, owner);
+  if (path.starts_with("training_runs/") && !RunPathOf(path).checkpoint.empty())
+    return Checkpoint(request, path, owner);
   if (request.method == "GET" || request.method == "HEAD") return {.body = JsonLine(Get(request, path, owner))};
-  if (request.method != "POST") throw ApiError{.status = 405, .message = path.substr(0, 120) + " takes POST", .allow = "POST"};
+  if (request.method != "POST")
+    throw ApiError{.status = 405, .message = path.substr(0, 120) + " takes POST", .allow = "POST"};
   if (path == "retrieve_future") {
     later = true;
     const bool proto = request.header("accept").find(kProto) != std::string::npos;

@@ -1,14 +1,14 @@
-// TinkerRoutes: the paths of remote training below /api/v1, from HTTP to the room and back: keys, bodies, errors as clients
-// of the protocol read them ({"detail": …}). On the HTTP thread; waits for nothing.
+// TinkerRoutes: the paths of remote training below /api/v1, from HTTP to the room and back: keys, bodies, errors as
+// clients of the protocol read them ({"detail": …}). On the HTTP thread; waits for nothing.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "serve/callers.h"
-#include "web/http/http.h"
 #include "serve/tinker/archive.h"
 #include "serve/tinker/room.h"
+#include "web/http/http.h"
 
 namespace trireme::tinker {
 
@@ -32,11 +32,13 @@ class TinkerRoutes {
   // Of a signed link, which needs no key.
   void SendFile(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) const;
   // Where a file of a checkpoint can be fetched for a while, without a key.
-  std::string LinkOf(const HttpRequest& request, const std::string& owner, const CheckpointPath& path, const std::string& file) const;
+  std::string LinkOf(const HttpRequest& request, const std::string& owner, const CheckpointPath& path,
+                     const std::string& file) const;
   HttpAnswer ArchiveLink(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const;
   Json FileLinks(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const;
   HttpAnswer Checkpoint(const HttpRequest& request, const std::string& path, const std::string& owner);
-  HttpAnswer Dispatch(const HttpRequest& request, const std::string& owner, const std::shared_ptr<HttpReply>& reply, bool& later);
+  HttpAnswer Dispatch(const HttpRequest& request, const std::string& owner, const std::shared_ptr<HttpReply>& reply,
+                      bool& later);
   Json Post(const HttpRequest& request, const std::string& path, const std::string& owner);
   Json Get(const HttpRequest& request, const std::string& path, const std::string& owner) const;
 

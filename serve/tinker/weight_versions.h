@@ -1,5 +1,6 @@
-// WeightVersions: where one model is trained in full there is one set of weights, and this knows which it is: what was saved or
-// handed to a sampler is of a version, and can be used while that is the one there is. Knows neither models nor files.
+// WeightVersions: where one model is trained in full there is one set of weights, and this knows which it is: what was
+// saved or handed to a sampler is of a version, and can be used while that is the one there is. Knows neither models
+// nor files.
 #pragma once
 
 #include <cstdint>

@@ -26,9 +26,11 @@ class RunLogTest : public testing::Test {
 
 TEST(ColumnsTest, NumbersOfTwoLevelsHaveNames) {
   Columns columns;
-  ASSERT_TRUE(columns.AddLine(R"({"step":1,"loss":0.1,"experts":{"entropy":2.5,"tokens":{"a":[1,2]}},"mtp_loss":[3,4],"skipped":"why"})"));
+  ASSERT_TRUE(columns.AddLine(
+      R"({"step":1,"loss":0.1,"experts":{"entropy":2.5,"tokens":{"a":[1,2]}},"mtp_loss":[3,4],"skipped":"why"})"));
   ASSERT_TRUE(columns.AddLine(R"({"step":2,"loss":null,"more":7})"));
-  EXPECT_EQ(columns.names(), (std::vector<std::string>{"step", "loss", "experts/entropy", "mtp_loss/1", "mtp_loss/2", "more"}));
+  EXPECT_EQ(columns.names(),
+            (std::vector<std::string>{"step", "loss", "experts/entropy", "mtp_loss/1", "mtp_loss/2", "more"}));
   EXPECT_EQ(columns.Value("experts/entropy", 0), 2.5);
   EXPECT_EQ(columns.Value("mtp_loss/2", 0), 4);
   EXPECT_TRUE(std::isnan(columns.Value("loss", 1)));
@@ -85,7 +87,8 @@ TEST_F(RunLogTest, APositionHoldsAsLongAsTheLinesBeforeItAreTheSame) {
   EXPECT_TRUE(again.Holds(two));
   EXPECT_EQ(again.position(), log.position());
 
-  Write("{\"step\":1}\n{\"step\":9}\n{\"step\":3}\n{\"step\":4}\n", std::ios::trunc);  // longer than before: noticed by its text
+  Write("{\"step\":1}\n{\"step\":9}\n{\"step\":3}\n{\"step\":4}\n",
+        std::ios::trunc);  // longer than before: noticed by its text
   EXPECT_TRUE(log.Poll());
   while (!log.caught_up()) log.Poll();
   EXPECT_EQ(log.position().rows, 4);

@@ -1,5 +1,5 @@
-// Conversions that would make numbers infinite are refused, with tensor and count, and leave no files behind; adapters are
-// merged as their kind demands.
+// Conversions that would make numbers infinite are refused, with tensor and count, and leave no files behind; adapters
+// are merged as their kind demands.
 #include "checkpoint/convert.h"
 
 #include <gtest/gtest.h>
@@ -61,9 +61,8 @@ TEST_F(Conversion, NumbersThatOverflowTheTypeAreRefused) {
                                                "another --dtype, such as bf16");
   ExpectNothingLeft();
   EXPECT_EQ(Imported(model, std::nullopt), "no error");
-  const std::string exported = ErrorOf([&] {
-    ExportHuggingFace(HfDirectory(target_), scratch_.path() / "hf", {.dtype = DType::kFp16}, kAlone);
-  });
+  const std::string exported = ErrorOf(
+      [&] { ExportHuggingFace(HfDirectory(target_), scratch_.path() / "hf", {.dtype = DType::kFp16}, kAlone); });
   EXPECT_NE(exported.find("tensor 'a.weight': 2 of 4 elements are not finite in fp16"), std::string::npos) << exported;
   EXPECT_FALSE(fs::exists(scratch_.path() / "hf"));
   EXPECT_FALSE(fs::exists(scratch_.path() / "hf.part"));
@@ -93,7 +92,8 @@ TEST_F(Conversion, AnAdapterThatMakesWeightsInfiniteIsRefused) {
   EXPECT_EQ(merge("2"), "no error");
 }
 
-// An embedding's pair is stored the other way round: A is [rank, tokens], B [hidden, rank], the weight [tokens, hidden].
+// An embedding's pair is stored the other way round: A is [rank, tokens], B [hidden, rank], the weight [tokens,
+// hidden].
 TEST_F(Conversion, AnAdapterOfTheEmbeddingIsMergedTransposed) {
   const std::vector<float> zeros(6), a = {1, 2, 3}, b = {10, 100};
   const fs::path model = scratch_.path() / "model", adapter = scratch_.path() / "adapter";
@@ -117,8 +117,8 @@ TEST_F(Conversion, AllRanksRefuseTogether) {
   std::string said[2];
   const auto rank = [&](int rank) {
     const ProcessGroup process_group{.rank = rank, .size = 2, .barrier = [&] { both.arrive_and_wait(); }};
-    said[rank] = ErrorOf(
-        [&] { ExportHuggingFace(HfDirectory(model), target_, {.dtype = DType::kFp16}, process_group); });
+    said[rank] =
+        ErrorOf([&] { ExportHuggingFace(HfDirectory(model), target_, {.dtype = DType::kFp16}, process_group); });
   };
   std::thread second(rank, 1);
   rank(0);
@@ -132,9 +132,9 @@ class Patterns : public Conversion {
  protected:
   std::string Said(const std::string& pattern) {
     return ErrorOf([&] {
-      AdapterConfig config(Json{{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}, {"rank_pattern", {{pattern, 4}}}}
-                               .dump(),
-                           "adapter_config.json");
+      AdapterConfig config(
+          Json{{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}, {"rank_pattern", {{pattern, 4}}}}.dump(),
+          "adapter_config.json");
       rank_ = config.RankOf("model.layers.0.self_attn." + std::string(64, 'a'));
     });
   }

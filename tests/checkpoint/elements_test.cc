@@ -81,8 +81,7 @@ TEST(Elements, BoxesBetweenAnyStrides) {
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
   // The box [2, 3, 4] at (1, 1, 2), its last two dims swapped by the copy.
   const Shape extent = {2, 3, 4};
-  CopyBox(extent, {DType::kFp32, &source[1 * 30 + 1 * 6 + 2], {30, 6, 1}},
-          {DType::kFp32, target.data(), {12, 1, 3}});
+  CopyBox(extent, {DType::kFp32, &source[1 * 30 + 1 * 6 + 2], {30, 6, 1}}, {DType::kFp32, target.data(), {12, 1, 3}});
   for (int64_t i = 0; i < 2; ++i) {
     for (int64_t j = 0; j < 3; ++j) {
       for (int64_t k = 0; k < 4; ++k) {

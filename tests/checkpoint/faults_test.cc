@@ -52,7 +52,8 @@ class Faults : public testing::Test {
     }
     for (char** one = environ; *one != nullptr; ++one) {
       const std::string_view variable = *one;
-      if (variable.starts_with("LD_LIBRARY_PATH=") || variable.starts_with("TRIREME_MUTANT")) settings.emplace_back(variable);
+      if (variable.starts_with("LD_LIBRARY_PATH=") || variable.starts_with("TRIREME_MUTANT"))
+        settings.emplace_back(variable);
     }
     const auto pointers = [](std::vector<std::string>& list) {
       std::vector<char*> result;
@@ -62,12 +63,9 @@ class Faults : public testing::Test {
     };
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 2, ErrorFile(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                     0644);
+    posix_spawn_file_actions_addopen(&actions, 2, ErrorFile(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     pid_t pid = -1;
-    EXPECT_EQ(
-        posix_spawn(&pid, SAVE_PROGRAM, &actions, nullptr, pointers(words).data(), pointers(settings).data()),
-        0);
+    EXPECT_EQ(posix_spawn(&pid, SAVE_PROGRAM, &actions, nullptr, pointers(words).data(), pointers(settings).data()), 0);
     posix_spawn_file_actions_destroy(&actions);
     return pid;
   }
@@ -113,8 +111,7 @@ class Faults : public testing::Test {
   void Prepare() {
     for (const auto& entry : fs::directory_iterator(output())) fs::remove_all(entry.path());
     for (const int64_t step : {1, 2}) {
-      for (const auto& [rank, end] : Save(step, {}))
-        ASSERT_EQ(end.status, 0) << ReadTextFile(ErrorFile(rank));
+      for (const auto& [rank, end] : Save(step, {})) ASSERT_EQ(end.status, 0) << ReadTextFile(ErrorFile(rank));
     }
     ASSERT_EQ(NewestStep(), 2);
   }
@@ -123,11 +120,9 @@ class Faults : public testing::Test {
     const int64_t newest = NewestStep();
     EXPECT_TRUE(newest == 2 || newest == 3) << what << ": " << newest;
     if (newest == 2) {
-      for (const auto& [rank, end] : Save(3, {}))
-        EXPECT_EQ(end.status, 0) << what << ReadTextFile(ErrorFile(rank));
+      for (const auto& [rank, end] : Save(3, {})) EXPECT_EQ(end.status, 0) << what << ReadTextFile(ErrorFile(rank));
     }
-    for (const auto& [rank, end] : Save(4, {}))
-      EXPECT_EQ(end.status, 0) << what << ReadTextFile(ErrorFile(rank));
+    for (const auto& [rank, end] : Save(4, {})) EXPECT_EQ(end.status, 0) << what << ReadTextFile(ErrorFile(rank));
     EXPECT_EQ(NewestStep(), 4) << what;
   }
 

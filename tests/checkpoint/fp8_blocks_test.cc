@@ -1,5 +1,5 @@
-// Matrices in fp8 with scales of blocks: every code is the nearest of its value, blocks at the edges are smaller, and what was
-// packed once is packed to the same codes again.
+// Matrices in fp8 with scales of blocks: every code is the nearest of its value, blocks at the edges are smaller, and
+// what was packed once is packed to the same codes again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,8 @@ TEST(Fp8Blocks, EveryCodeIsTheOneOfItsValue) {
 // Between neighbours to the nearer, in the middle to the even code.
 TEST(Fp8Blocks, RoundsToTheNearest) {
   for (int code = 0; code < 0x7E; ++code) {
-    const float low = FromFp8(static_cast<uint8_t>(code)), high = FromFp8(static_cast<uint8_t>(code + 1)), middle = (low + high) / 2;
+    const float low = FromFp8(static_cast<uint8_t>(code)), high = FromFp8(static_cast<uint8_t>(code + 1)),
+                middle = (low + high) / 2;
     EXPECT_EQ(Fp8Of(middle), code % 2 == 0 ? code : code + 1) << middle;
     EXPECT_EQ(Fp8Of(std::nextafter(middle, 0.0F)), code) << middle;
     EXPECT_EQ(Fp8Of(-std::nextafter(middle, 1e9F)), 0x80 | (code + 1)) << middle;
@@ -50,17 +51,20 @@ TEST(Fp8Blocks, BlocksAtTheEdgesHaveScalesOfTheirOwn) {
   const std::vector<float> values = Matrix();
   const Fp8Matrix packed = PackFp8(values, kRows, kColumns);
   ASSERT_EQ(packed.scales.size(), 4U);
-  const std::vector<float> decoded = DecodeFp8(View(DType::kFp8E4M3, {kRows, kColumns}, packed.codes.data()), packed.scales);
+  const std::vector<float> decoded =
+      DecodeFp8(View(DType::kFp8E4M3, {kRows, kColumns}, packed.codes.data()), packed.scales);
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(decoded[i], values[i], std::fabs(values[i]) / 16) << i;
   EXPECT_EQ(PackFp8(decoded, kRows, kColumns).codes, packed.codes);
 }
 
 TEST(Fp8Blocks, OtherScalesAreRefused) {
   const Fp8Matrix packed = PackFp8(Matrix(), kRows, kColumns);
-  EXPECT_EQ(ErrorOf([&] { Fp8Scales(View(DType::kFp32, {1, 4}, packed.scales.data()), {kRows, kColumns}, "w"); }),
-            "w: its _scale_inv is [1, 4] in fp32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
-  EXPECT_EQ(ErrorOf([&] { Fp8Scales(View(DType::kInt32, {2, 2}, packed.scales.data()), {kRows, kColumns}, "w"); }),
-            "w: its _scale_inv is [2, 2] in int32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
+  EXPECT_EQ(
+      ErrorOf([&] { Fp8Scales(View(DType::kFp32, {1, 4}, packed.scales.data()), {kRows, kColumns}, "w"); }),
+      "w: its _scale_inv is [1, 4] in fp32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
+  EXPECT_EQ(
+      ErrorOf([&] { Fp8Scales(View(DType::kInt32, {2, 2}, packed.scales.data()), {kRows, kColumns}, "w"); }),
+      "w: its _scale_inv is [2, 2] in int32; wanted [2, 2] in fp32, bf16 or fp16, one for each block of 128 x 128");
 }
 
 // As Qwen3's files in fp8 have them.

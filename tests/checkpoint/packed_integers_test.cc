@@ -52,7 +52,8 @@ class PackedIntegers : public testing::Test {
     const auto* found = reinterpret_cast<const uint16_t*>(view.bytes.data());
     for (int64_t i = 0; i < kOut * kIn; ++i) {
       const int64_t output = i / kIn, input = i % kIn;
-      const float wanted = static_cast<float>(Element(output, input) - zero(output, group(input))) * Scale(output, group(input));
+      const float wanted =
+          static_cast<float>(Element(output, input) - zero(output, group(input))) * Scale(output, group(input));
       EXPECT_EQ(found[i], Bf16(wanted)) << output << ", " << input;
     }
   }
@@ -94,10 +95,10 @@ TEST_F(PackedIntegers, OfAwqAreInTheirOwnOrder) {
     for (int64_t group = 0; group < kGroups; ++group) Put(zeros, group, place, Zero(kOrder[place], group));
   }
   const std::vector<uint16_t> scales = Scales(false);
-  const HfDirectory directory = Directory(R"({"quant_method": "awq"})",
-                                          {{"l.qweight", DType::kInt32, {kIn, kOut / kInWord}, weights.data()},
-                                           {"l.qzeros", DType::kInt32, {kGroups, kOut / kInWord}, zeros.data()},
-                                           {"l.scales", DType::kBf16, {kGroups, kOut}, scales.data()}});
+  const HfDirectory directory =
+      Directory(R"({"quant_method": "awq"})", {{"l.qweight", DType::kInt32, {kIn, kOut / kInWord}, weights.data()},
+                                               {"l.qzeros", DType::kInt32, {kGroups, kOut / kInWord}, zeros.data()},
+                                               {"l.scales", DType::kBf16, {kGroups, kOut}, scales.data()}});
   ExpectWeight(directory, [](int64_t input) { return input / (kIn / kGroups); }, Zero);
 }
 
@@ -127,20 +128,22 @@ INSTANTIATE_TEST_SUITE_P(Zeros, Compressed, testing::Bool(),
 TEST_F(PackedIntegers, OfGptqFillWholeWords) {
   const std::vector<uint32_t> words(64);
   const std::vector<uint16_t> scales(64);
-  const HfDirectory directory = Directory(R"({"quant_method": "gptq"})", {{"l.g_idx", DType::kInt32, {kIn}, words.data()},
-                                                                         {"l.qweight", DType::kInt32, {kIn / kInWord, 12}, words.data()},
-                                                                         {"l.qzeros", DType::kInt32, {kGroups, 1}, words.data()},
-                                                                         {"l.scales", DType::kBf16, {kGroups, 12}, scales.data()}});
-  EXPECT_NE(ErrorOf([&] { directory.Describe("l.weight"); }).find("its 12 outputs of 4 bits do not fill whole words"), std::string::npos);
+  const HfDirectory directory =
+      Directory(R"({"quant_method": "gptq"})", {{"l.g_idx", DType::kInt32, {kIn}, words.data()},
+                                                {"l.qweight", DType::kInt32, {kIn / kInWord, 12}, words.data()},
+                                                {"l.qzeros", DType::kInt32, {kGroups, 1}, words.data()},
+                                                {"l.scales", DType::kBf16, {kGroups, 12}, scales.data()}});
+  EXPECT_NE(ErrorOf([&] { directory.Describe("l.weight"); }).find("its 12 outputs of 4 bits do not fill whole words"),
+            std::string::npos);
 }
 
 TEST_F(PackedIntegers, WithPartsThatDoNotFitAreRefused) {
   const std::vector<uint32_t> words(64);
   const std::vector<uint16_t> scales(64);
-  const HfDirectory directory = Directory(R"({"quant_method": "awq"})",
-                                          {{"l.qweight", DType::kInt32, {kIn, kOut / kInWord}, words.data()},
-                                           {"l.qzeros", DType::kInt32, {kGroups, kOut / kInWord}, words.data()},
-                                           {"l.scales", DType::kBf16, {3, kOut}, scales.data()}});
+  const HfDirectory directory =
+      Directory(R"({"quant_method": "awq"})", {{"l.qweight", DType::kInt32, {kIn, kOut / kInWord}, words.data()},
+                                               {"l.qzeros", DType::kInt32, {kGroups, kOut / kInWord}, words.data()},
+                                               {"l.scales", DType::kBf16, {3, kOut}, scales.data()}});
   EXPECT_NE(ErrorOf([&] { directory.Describe("l.weight"); }).find("tensor 'l.weight' in awq: its qweight is [16, 1]"),
             std::string::npos);
 }

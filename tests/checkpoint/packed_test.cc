@@ -1,5 +1,5 @@
-// Packed weights of a directory appear under the plain tensors' names and decoded; the parts do not appear; parts that do
-// not fit together are refused.
+// Packed weights of a directory appear under the plain tensors' names and decoded; the parts do not appear; parts that
+// do not fit together are refused.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -26,7 +26,8 @@ class PackedWeights : public testing::Test {
     scales_ = {127, 120, 130};
     const fs::path directory = scratch_.path() / "model";
     fs::create_directories(directory);
-    std::ofstream(directory / "config.json") << R"({"model_type": "x", "quantization_config": {"quant_method": "mxfp4"}})";
+    std::ofstream(directory / "config.json")
+        << R"({"model_type": "x", "quantization_config": {"quant_method": "mxfp4"}})";
     WriteSafetensors(directory / "model.safetensors",
                      {{"e.down_proj_bias", DType::kFp32, {1}, kOne},
                       {"e.down_proj_blocks", DType::kUint8, {1, 3, 1, 16}, blocks_.data()},
@@ -58,7 +59,8 @@ TEST_F(PackedWeights, OfMxfp4AreTheScaledValuesOfTheirCodesWithDimsSwapped) {
   for (int64_t input = 0; input < 32; ++input) {
     for (int64_t output = 0; output < 3; ++output) {
       const float found = std::bit_cast<float>(uint32_t{bits[input * 3 + output]} << 16);
-      EXPECT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(Value(output, input))) << input << ", " << output;
+      EXPECT_EQ(std::bit_cast<uint32_t>(found), std::bit_cast<uint32_t>(Value(output, input)))
+          << input << ", " << output;
     }
   }
 }
@@ -108,10 +110,11 @@ TEST_F(PackedWeights, OfInt8WithScalesThatAreNotFiniteAreRefused) {
 
 TEST_F(PackedWeights, WithScalesThatDoNotFitAreRefused) {
   const fs::path model = Mxfp4({3, 1, 1});
-  EXPECT_EQ(ErrorOf([&] { HfDirectory(model).Find("e.down_proj"); }),
-            (model / "model.safetensors").string() +
-                ": tensor 'e.down_proj' in mxfp4: its scales are [3, 1, 1] in uint8; wanted [1, 3, 1] in uint8, one for "
-                "each group of its blocks");
+  EXPECT_EQ(
+      ErrorOf([&] { HfDirectory(model).Find("e.down_proj"); }),
+      (model / "model.safetensors").string() +
+          ": tensor 'e.down_proj' in mxfp4: its scales are [3, 1, 1] in uint8; wanted [1, 3, 1] in uint8, one for "
+          "each group of its blocks");
 }
 
 }  // namespace

@@ -85,8 +85,7 @@ TEST_F(Safetensors, NamesEachInconsistency) {
        4, "the header has the key 'a' twice"},
       {R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", 4,
        "tensor 'a' has dtype 'F99', which is not supported"},
-      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
-       "tensor 'a' has an invalid shape: [-1]"},
+      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "tensor 'a' has an invalid shape: [-1]"},
       {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
        "tensor 'a' has an impossible shape"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4,
@@ -100,8 +99,7 @@ TEST_F(Safetensors, NamesEachInconsistency) {
       {R"({"a":3})", 0, "tensor 'a' is not an object"},
       {R"({"a":{"shape":[],"data_offsets":[0,0]}})", 0, "tensor 'a' has no dtype"},
       {R"({"a":{"dtype":"F32","data_offsets":[0,0]}})", 0, "tensor 'a' has no shape"},
-      {R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0]}})", 0,
-       "tensor 'a' has no pair of data_offsets"},
+      {R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0]}})", 0, "tensor 'a' has no pair of data_offsets"},
   };
   for (const auto& lie : kLies) {
     EXPECT_NE(RefusalOf(Raw(lie.header, lie.buffer_bytes)).find(lie.refusal), std::string::npos)
@@ -114,8 +112,7 @@ TEST_F(Safetensors, NamesEachInconsistency) {
 TEST_F(Safetensors, MutatedFilesAreRefusedOrReadWithinTheFile) {
   const std::vector<float> data(64, 1.0f);
   const fs::path path = folder_ / "good.safetensors";
-  WriteSafetensors(path,
-                   {{"one", DType::kFp32, {4, 8}, data.data()}, {"two", DType::kFp32, {32}, data.data()}});
+  WriteSafetensors(path, {{"one", DType::kFp32, {4, 8}, data.data()}, {"two", DType::kFp32, {32}, data.data()}});
   std::ifstream in(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   std::mt19937 random(7);
@@ -145,9 +142,7 @@ TEST_F(Safetensors, DirectoryOfShards) {
   const float value = 5;
   WriteSafetensors(folder_ / "model-00001-of-00002.safetensors", {{"a", DType::kFp32, {1}, &value}});
   WriteSafetensors(folder_ / "model-00002-of-00002.safetensors", {{"b", DType::kFp32, {1}, &value}});
-  const auto index = [&](const std::string& text) {
-    std::ofstream(folder_ / "model.safetensors.index.json") << text;
-  };
+  const auto index = [&](const std::string& text) { std::ofstream(folder_ / "model.safetensors.index.json") << text; };
   const auto refusal = [&](const std::string& name) -> std::string {
     try {
       HfDirectory(folder_).Find(name);

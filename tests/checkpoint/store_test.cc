@@ -29,17 +29,15 @@ const std::vector<TestLayout> kLayouts = {{1, 1}, {2, 1}, {4, 1}, {1, 3}, {2, 2}
 
 // Fused rows with shared heads, a split second dim, a padded vocabulary, a norm.
 std::vector<Parameter> Parameters(int tensor) {
-  const Block heads{.size = 16, .parts = tensor, .unit = 4},
-      shared{.size = 8, .parts = std::min(tensor, 2), .unit = 4};
+  const Block heads{.size = 16, .parts = tensor, .unit = 4}, shared{.size = 8, .parts = std::min(tensor, 2), .unit = 4};
   std::vector<Parameter> list;
-  list.push_back(StackedParameter(
-      {.name = "qkv", .dims = {SplitDim("tp", {heads, shared, shared}), WholeDim(6)}}, {"q", "k", "v"}));
-  list.push_back(PlainParameter(
-      {.name = "out", .dims = {WholeDim(5), SplitDim("tp", {{.size = 16, .parts = tensor}})}}, "o"));
+  list.push_back(StackedParameter({.name = "qkv", .dims = {SplitDim("tp", {heads, shared, shared}), WholeDim(6)}},
+                                  {"q", "k", "v"}));
+  list.push_back(
+      PlainParameter({.name = "out", .dims = {WholeDim(5), SplitDim("tp", {{.size = 16, .parts = tensor}})}}, "o"));
   list.push_back(PlainParameter(
       {.name = "words",
-       .dims = {SplitDim("tp", {{.size = 13, .parts = tensor, .padding = PaddingTo(13, tensor)}}),
-                WholeDim(3)}},
+       .dims = {SplitDim("tp", {{.size = 13, .parts = tensor, .padding = PaddingTo(13, tensor)}}), WholeDim(3)}},
       "embed"));
   list.push_back(PlainParameter({.name = "norm", .dims = {WholeDim(7)}}, "norm"));
   return list;
@@ -47,8 +45,7 @@ std::vector<Parameter> Parameters(int tensor) {
 
 // The value of element `place` of a file's tensor, different for all.
 float ValueAt(const std::string& name, int64_t place) {
-  return static_cast<float>(name.size() * 100000 + static_cast<size_t>(name[0]) * 1000 +
-                            static_cast<size_t>(place));
+  return static_cast<float>(name.size() * 100000 + static_cast<size_t>(name[0]) * 1000 + static_cast<size_t>(place));
 }
 
 // One rank's memory for a parameter: its shard of the local tensor.
@@ -69,8 +66,7 @@ std::vector<Held> HoldAll(const TestLayout& layout, int rank) {
     const FlatShare share{elements * index / shares, elements * (index + 1) / shares,
                           layout.shares ? AxisNames{"dp"} : AxisNames{}};
     std::vector<float> memory(static_cast<size_t>(share.end - share.begin + 1), -7);
-    Shard shard =
-        FlatShard(placement, rank, share, "exp_avg/" + placement.name(), DType::kFp32, memory.data());
+    Shard shard = FlatShard(placement, rank, share, "exp_avg/" + placement.name(), DType::kFp32, memory.data());
     all.push_back({std::move(parameter), std::move(memory), std::move(shard)});
   }
   return all;
@@ -142,8 +138,7 @@ TEST(Store, AnyLayoutIsReadUnderAnyOther) {
     const Scratch scratch;
     WriteUnder(writer, scratch.path() / "checkpoint-1");
     for (const TestLayout& reader : kLayouts) {
-      SCOPED_TRACE(
-          Concat("tp ", writer.tensor, " dp ", writer.data, " to tp ", reader.tensor, " dp ", reader.data));
+      SCOPED_TRACE(Concat("tp ", writer.tensor, " dp ", writer.data, " to tp ", reader.tensor, " dp ", reader.data));
       EXPECT_GE(ReadUnder(reader, scratch.path() / "checkpoint-1"), 32 * 6 + 5 * 16 + 13 * 3 + 7);
     }
   }
@@ -155,8 +150,12 @@ TEST(Store, ACheckpointWithHolesIsNotPublished) {
   const std::vector<float> upper_half(6, 1);
   BeginAside(directory);
   RankFileWriter file(directory, 0);
-  file.Write({.key = "weights/w", .dtype = DType::kFp32, .shape = {4, 3}, .box = {{0, 0}, {2, 3}},
-              .data = upper_half.data(), .strides = {3, 1}});
+  file.Write({.key = "weights/w",
+              .dtype = DType::kFp32,
+              .shape = {4, 3},
+              .box = {{0, 0}, {2, 3}},
+              .data = upper_half.data(),
+              .strides = {3, 1}});
   file.Close();
   const std::string refusal = ErrorOf([&] { CommitCheckpoint(directory, 1, {}); });
   EXPECT_NE(refusal.find("weights/w"), std::string::npos) << refusal;
@@ -231,11 +230,9 @@ TEST_F(Damaged, ManifestsThatDoNotFit) {
     std::string refusal;
   } kCases[] = {
       {[](auto& m) { m.set_format(9); }, "has format 9, written by test; this program reads formats 1 to 2"},
-      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces()->RemoveLast(); },
-       "elements in its pieces; wanted"},
+      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces()->RemoveLast(); }, "elements in its pieces; wanted"},
       {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_offset(0, -1); }, "outside the tensor"},
-      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_extent(0, int64_t{1} << 62); },
-       "outside the tensor"},
+      {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_extent(0, int64_t{1} << 62); }, "outside the tensor"},
       {[](auto& m) { *m.mutable_tensors(0)->mutable_pieces(1) = m.tensors(0).pieces(0); }, "exp_avg/"},
       {[](auto& m) { m.mutable_tensors(0)->mutable_pieces(0)->set_byte_offset(uint64_t{1} << 40); },
        "outside its file"},
@@ -265,8 +262,7 @@ TEST_F(Damaged, MutatedManifestsAreRefused) {
   const auto next = [&] { return random = random * 1664525 + 1013904223, random >> 8; };
   for (int i = 0; i < 800; ++i) {
     std::string bad = text;
-    for (uint32_t edits = next() % 3 + 1; edits > 0; --edits)
-      bad[next() % bad.size()] = static_cast<char>(next());
+    for (uint32_t edits = next() % 3 + 1; edits > 0; --edits) bad[next() % bad.size()] = static_cast<char>(next());
     if (next() % 8 == 0) bad.resize(next() % bad.size());
     std::ofstream(directory_ / kManifestFile, std::ios::binary) << bad;
     EXPECT_EQ(Refusal() == "no error", bad == text) << "mutation " << i;
@@ -290,8 +286,9 @@ TEST_F(Damaged, AStepThatDiffersFromTheName) {
   WriteUnder({1, 1}, scratch_.path() / "checkpoint-64", 124);
   const fs::path other = scratch_.path() / "checkpoint-64";
   EXPECT_EQ(ErrorOf([&] { ReadManifest(other / ""); }),
-            (other / "").string() + ": its manifest has step 124, its name step 64; rename it back, or resume "
-                                    "from another checkpoint");
+            (other / "").string() +
+                ": its manifest has step 124, its name step 64; rename it back, or resume "
+                "from another checkpoint");
   fs::rename(other, scratch_.path() / "best");
   EXPECT_EQ(ErrorOf([&] { ReadManifest(scratch_.path() / "best"); }), "no error");
 }
@@ -375,8 +372,7 @@ TEST(RunCheckpoints, KeepsTheNewestAndTheBest) {
   const Scratch scratch;
   const std::vector<double> losses = {3.0, 1.5, 2.0, 2.5, 2.6};
   for (size_t i = 0; i < losses.size(); ++i) {
-    WriteUnder({1, 1}, CheckpointPath(scratch.path(), static_cast<int64_t>(i)), static_cast<int64_t>(i),
-               losses[i]);
+    WriteUnder({1, 1}, CheckpointPath(scratch.path(), static_cast<int64_t>(i)), static_cast<int64_t>(i), losses[i]);
   }
   const auto steps = [&] {
     std::vector<int64_t> list;

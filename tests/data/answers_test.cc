@@ -1,10 +1,10 @@
 // Preference records in every format, what is refused of them, and units that stay whole.
 #include "data/answer_samples.h"
 
-#include "tests/data/scratch.h"
 #include "data/answer_rows.h"
 #include "data/dataset.h"
 #include "data/mismatched_rows.h"
+#include "tests/data/scratch.h"
 
 namespace trireme {
 namespace {
@@ -37,10 +37,14 @@ TEST_F(AnswerSamples, WhatIsScoredNeedsNoLabel) {
   const auto read = [](const std::string& record) { return ReadScored(Json::parse(record), {}); };
   const auto plain = [&](const std::string& record) { return Plain(std::get<TextAnswers>(read(record))); };
   EXPECT_EQ(plain(R"({"prompt": "q", "completion": "a"})"), "q| a");
-  EXPECT_EQ(plain(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"), "u:q | a:a ");
+  EXPECT_EQ(plain(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})"),
+            "u:q | a:a ");
   EXPECT_EQ(plain(R"({"prompt": "q", "chosen": "a", "rejected": "a"})"), "q| a| a") << "sides may be equal";
-  EXPECT_EQ(std::get<TokenAnswers>(read(R"({"input_ids": [5, 6]})")).answers, (std::vector<std::vector<int32_t>>{{5, 6}}));
-  EXPECT_EQ(std::get<TokenAnswers>(read(R"({"prompt_ids": [1], "chosen_ids": [5], "rejected_ids": [6]})")).answers.size(), 2U);
+  EXPECT_EQ(std::get<TokenAnswers>(read(R"({"input_ids": [5, 6]})")).answers,
+            (std::vector<std::vector<int32_t>>{{5, 6}}));
+  EXPECT_EQ(
+      std::get<TokenAnswers>(read(R"({"prompt_ids": [1], "chosen_ids": [5], "rejected_ids": [6]})")).answers.size(),
+      2U);
   const auto refused = [&](const std::string& record) { return RefusalOf([&] { read(record); }); };
   EXPECT_NE(refused(R"({"prompt": "q"})").find("is nothing to score: its keys are prompt"), std::string::npos);
   EXPECT_NE(refused(R"({"input_ids": []})").find("'input_ids' is empty"), std::string::npos);
@@ -59,9 +63,10 @@ TEST_F(AnswerSamples, PairsInEveryFormat) {
   EXPECT_EQ(Plain(Read(R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}],
       "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "bad"}]})")),
             "u:q | a:good | a:bad ");
-  EXPECT_EQ(Plain(Read(R"({"prompt": "q", "chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
+  EXPECT_EQ(
+      Plain(Read(R"({"prompt": "q", "chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
       "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}]})")),
-            "u:q | a:x | a:y ");
+      "u:q | a:x | a:y ");
   // ms-swift.
   const std::string messages =
       R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}])";
@@ -70,8 +75,9 @@ TEST_F(AnswerSamples, PairsInEveryFormat) {
       [{"role": "user", "content": "q"}, {"role": "assistant", "content": "bad"}]})")),
             "u:q | a:good | a:bad ");
   // LLaMA-Factory: Alpaca's ranking, ShareGPT's.
-  EXPECT_EQ(Plain(Read(R"({"instruction": "do", "input": "this", "chosen": "good", "rejected": "bad", "system": "s"})")),
-            "s:s u:do\nthis | a:good | a:bad ");
+  EXPECT_EQ(
+      Plain(Read(R"({"instruction": "do", "input": "this", "chosen": "good", "rejected": "bad", "system": "s"})")),
+      "s:s u:do\nthis | a:good | a:bad ");
   EXPECT_EQ(Plain(Read(R"({"conversations": [{"from": "human", "value": "q"}],
       "chosen": {"from": "gpt", "value": "good"}, "rejected": {"from": "gpt", "value": "bad"}})")),
             "u:q | a:good | a:bad ");
@@ -81,13 +87,15 @@ TEST_F(AnswerSamples, SingleAnswersWithLabels) {
   const TextAnswers trl = Read(R"({"prompt": "q", "completion": "a", "label": false})", STAGE_KTO);
   EXPECT_EQ(Plain(trl), "q| a");
   EXPECT_EQ(trl.values, std::vector<float>{0});
-  const TextAnswers swift = Read(
-      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "label": true})", STAGE_KTO);
+  const TextAnswers swift =
+      Read(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "label": true})",
+           STAGE_KTO);
   EXPECT_EQ(Plain(swift), "u:q | a:a ");
   EXPECT_EQ(swift.values, std::vector<float>{1});
   EXPECT_EQ(Plain(Read(R"({"instruction": "q", "output": "a", "kto_tag": true})", STAGE_KTO)), "u:q | a:a ");
   // A pair is a good answer and a bad one.
-  EXPECT_EQ(Read(R"({"prompt": "q", "chosen": "good", "rejected": "bad"})", STAGE_KTO).values, (std::vector<float>{1, 0}));
+  EXPECT_EQ(Read(R"({"prompt": "q", "chosen": "good", "rejected": "bad"})", STAGE_KTO).values,
+            (std::vector<float>{1, 0}));
 }
 
 TEST_F(AnswerSamples, WhatIsRefused) {
@@ -102,8 +110,9 @@ TEST_F(AnswerSamples, WhatIsRefused) {
             "'label' is \"yes\"; wanted true or false");
   EXPECT_EQ(Refused(R"({"prompt": "q", "completion": "a"})", STAGE_KTO),
             "has no label; wanted label (or kto_tag): true or false");
-  EXPECT_NE(Refused(R"({"query": "q", "response": "a"})").find("not a record for stage dpo: it has the keys query, response"),
-            std::string::npos);
+  EXPECT_NE(
+      Refused(R"({"query": "q", "response": "a"})").find("not a record for stage dpo: it has the keys query, response"),
+      std::string::npos);
   EXPECT_EQ(Refused(R"({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": []})"), "the rejected answer is empty");
   EXPECT_EQ(Refused(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
       "rejected_messages": [{"role": "user", "content": "other"}, {"role": "assistant", "content": "y"}]})"),
@@ -116,12 +125,14 @@ TEST_F(AnswerSamples, AMessagesOwnLossIsRefusedUnlessItHappensAnyway) {
            R"(}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "good")" + answer +
            R"(}], "rejected_response": "bad"})";
   };
-  const std::string why = "; stage dpo compares whole answers, so that messages have no weights of their own; remove the key";
+  const std::string why =
+      "; stage dpo compares whole answers, so that messages have no weights of their own; remove the key";
   EXPECT_EQ(Refused(record("", R"(, "loss": 0.5)")), "a message of the answer has \"loss\": 0.5" + why);
   EXPECT_EQ(Refused(record("", R"(, "loss": false)")), "a message of the answer has \"loss\": false" + why);
   EXPECT_EQ(Refused(record("", R"(, "loss_scale": 2)")), "a message of the answer has \"loss_scale\": 2" + why);
   EXPECT_EQ(Refused(record(R"(, "loss": true)", "")), "a message of the prompt has \"loss\": true" + why);
-  EXPECT_EQ(Plain(Read(record(R"(, "loss": false)", R"(, "loss": true, "loss_scale": 1)"))), "u:q a:x u:r | a:good | a:bad ");
+  EXPECT_EQ(Plain(Read(record(R"(, "loss": false)", R"(, "loss": true, "loss_scale": 1)"))),
+            "u:q a:x u:r | a:good | a:bad ");
   EXPECT_NE(Refused(record(R"(, "loss": false)", ""), STAGE_ORPO).find("stage orpo"), std::string::npos)
       << "its prompts may be trained";
   EXPECT_EQ(Refused(R"({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": [3], "loss_scale": [1, 2]})"),
@@ -252,11 +263,13 @@ TEST_F(AnswerRowsTest, WhatIsRefusedSaysWhere) {
   const std::string good = "{\"prompt_ids\": [1], \"chosen_ids\": [2], \"rejected_ids\": [3]}\n";
   EXPECT_EQ(refusal(good + "{\"prompt_ids\": [1], \"chosen_ids\": [2], \"rejected_ids\": [2]}\n", STAGE_DPO),
             "rows.jsonl:2: both answers are equal, so that neither can be preferred");
-  EXPECT_EQ(refusal(good + "{\"prompt_ids\": [1,2,3,4,5,6,7,8], \"chosen_ids\": [2], \"rejected_ids\": [3]}\n", STAGE_DPO),
-            "rows.jsonl:2: the prompt alone has 8 tokens, which leaves no room for an answer within data.max_length = 8; "
-            "raise it, or leave the record out with data.on_error: skip");
-  EXPECT_EQ(refusal("{\"prompt_ids\": [1], \"completion_ids\": [2], \"label\": true}\n", STAGE_KTO),
-            "data.train: all 1 answers have the label true; stage kto needs desirable (true) and undesirable (false) ones");
+  EXPECT_EQ(
+      refusal(good + "{\"prompt_ids\": [1,2,3,4,5,6,7,8], \"chosen_ids\": [2], \"rejected_ids\": [3]}\n", STAGE_DPO),
+      "rows.jsonl:2: the prompt alone has 8 tokens, which leaves no room for an answer within data.max_length = 8; "
+      "raise it, or leave the record out with data.on_error: skip");
+  EXPECT_EQ(
+      refusal("{\"prompt_ids\": [1], \"completion_ids\": [2], \"label\": true}\n", STAGE_KTO),
+      "data.train: all 1 answers have the label true; stage kto needs desirable (true) and undesirable (false) ones");
 
   Config skipping = ConfigFor(good + "{\"prompt_ids\": [1], \"chosen_ids\": [2], \"rejected_ids\": [2]}\n", STAGE_DPO);
   skipping.mutable_data()->set_on_error(ON_DATA_ERROR_SKIP);

@@ -1,6 +1,7 @@
 // For the parity tests: the rows of a run's training data, one JSON object per line, as any rank would find
-// them by index; with a trailing --count, only the numbers of rows and tokens. With --records and files: one line per file, with
-// all its records or with why it is refused; with --count-records and a file, how many it has, after reading all of them.
+// them by index; with a trailing --count, only the numbers of rows and tokens. With --records and files: one line per
+// file, with all its records or with why it is refused; with --count-records and a file, how many it has, after reading
+// all of them.
 #include <iostream>
 #include <numeric>
 #include <string>

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "tests/data/scratch.h"
 #include "data/source_name.h"
+#include "tests/data/scratch.h"
 
 namespace trireme {
 namespace {
@@ -30,13 +30,16 @@ class DatasetInfoTest : public ScratchTest {
 };
 
 TEST_F(DatasetInfoTest, AlpacaColumns) {
-  EXPECT_EQ(Formed(R"({"file_name": "one.json"})", R"({"instruction": "a", "input": "b", "output": "c", "system": "not a column"})"),
+  EXPECT_EQ(Formed(R"({"file_name": "one.json"})",
+                   R"({"instruction": "a", "input": "b", "output": "c", "system": "not a column"})"),
             R"({"messages":[{"role":"user","content":"a\nb"},{"role":"assistant","content":"c"}]})");
   // An entry with columns has those and no others.
-  const std::string columns = R"({"file_name": "one.json", "columns": {"prompt": "q", "response": "a", "system": "s", "history": "h"}})";
-  EXPECT_EQ(Formed(columns, R"({"q": "x", "a": "y", "s": "z", "h": [["1", "2"]], "input": "no"})"),
-            R"({"messages":[{"role":"user","content":"1"},{"role":"assistant","content":"2"},{"role":"user","content":"x"},)"
-            R"({"role":"assistant","content":"y"}],"system":"z"})");
+  const std::string columns =
+      R"({"file_name": "one.json", "columns": {"prompt": "q", "response": "a", "system": "s", "history": "h"}})";
+  EXPECT_EQ(
+      Formed(columns, R"({"q": "x", "a": "y", "s": "z", "h": [["1", "2"]], "input": "no"})"),
+      R"({"messages":[{"role":"user","content":"1"},{"role":"assistant","content":"2"},{"role":"user","content":"x"},)"
+      R"({"role":"assistant","content":"y"}],"system":"z"})");
   EXPECT_EQ(Formed(columns, R"({"q": "x", "a": "y", "s": "", "h": null})"),
             R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]})");
 }
@@ -44,14 +47,16 @@ TEST_F(DatasetInfoTest, AlpacaColumns) {
 TEST_F(DatasetInfoTest, ShareGptTags) {
   const std::string entry = R"({"file_name": "one.json", "formatting": "sharegpt", "columns": {"messages": "m"}, "tags":
       {"role_tag": "r", "content_tag": "c", "user_tag": "U", "assistant_tag": "A", "system_tag": "S"}})";
-  EXPECT_EQ(Formed(entry, R"({"m": [{"r": "S", "c": "s"}, {"r": "U", "c": "u"}, {"r": "A", "c": "a", "loss": false}]})"),
-            R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},)"
-            R"({"role":"assistant","content":"a","loss":false}]})");
+  EXPECT_EQ(
+      Formed(entry, R"({"m": [{"r": "S", "c": "s"}, {"r": "U", "c": "u"}, {"r": "A", "c": "a", "loss": false}]})"),
+      R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},)"
+      R"({"role":"assistant","content":"a","loss":false}]})");
   const auto refusal = [&](const std::string& record) { return RefusalOf([&] { Formed(entry, record); }); };
   EXPECT_EQ(refusal(R"({"m": [{"r": "A", "c": "a"}, {"r": "U", "c": "u"}]})"),
             "message 1 is by 'A'; wanted 'U' there, as its tags in dataset_info.json say");
-  EXPECT_EQ(refusal(R"({"m": [{"r": "U", "c": "u"}, {"r": "A", "c": "a"}, {"r": "observation", "c": "u"}]})").substr(0, 32),
-            "message 3 is by 'observation'; w");
+  EXPECT_EQ(
+      refusal(R"({"m": [{"r": "U", "c": "u"}, {"r": "A", "c": "a"}, {"r": "observation", "c": "u"}]})").substr(0, 32),
+      "message 3 is by 'observation'; w");
   EXPECT_EQ(refusal(R"({"m": [{"r": "U", "c": "u"}]})"),
             "has 1 messages beside the system's; wanted an even number: each question with its answer");
   EXPECT_EQ(refusal(R"({"m": [{"r": "U"}, {"r": "A", "c": "a"}]})"),
@@ -68,21 +73,25 @@ TEST_F(DatasetInfoTest, RankingSets) {
             std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({"file_name": "one.json"})", STAGE_RM).find("one is not a ranking set; stage rm wants"),
             std::string::npos);
-  EXPECT_NE(RefusalOfEntry(R"({"file_name": "one.json", "ranking": true})", STAGE_RM).find("has no \"chosen\" in its columns"),
+  EXPECT_NE(RefusalOfEntry(R"({"file_name": "one.json", "ranking": true})", STAGE_RM)
+                .find("has no \"chosen\" in its columns"),
             std::string::npos);
 }
 
 TEST_F(DatasetInfoTest, TextsForPretraining) {
-  EXPECT_EQ(Formed(R"({"file_name": "one.json", "columns": {"prompt": "t"}})", R"({"t": "once"})", STAGE_PT), R"({"text":"once"})");
-  EXPECT_NE(RefusalOf([&] { Formed(R"({"file_name": "one.json"})", R"({"instruction": "a", "output": "b"})", STAGE_PT); })
-                .find("has a response ('output'), which stage pt does not train"),
+  EXPECT_EQ(Formed(R"({"file_name": "one.json", "columns": {"prompt": "t"}})", R"({"t": "once"})", STAGE_PT),
+            R"({"text":"once"})");
+  EXPECT_NE(RefusalOf([&] {
+              Formed(R"({"file_name": "one.json"})", R"({"instruction": "a", "output": "b"})", STAGE_PT);
+            }).find("has a response ('output'), which stage pt does not train"),
             std::string::npos);
 }
 
 TEST_F(DatasetInfoTest, RefusesWhatIsNotHere) {
-  EXPECT_EQ(RefusalOfEntry(R"({"hf_hub_url": "who/what", "ms_hub_url": "x"})"),
-            "dataset_info.json: one is on a hub (hf_hub_url: who/what), and nothing is downloaded; get it with: hf download "
-            "--repo-type dataset who/what --local-dir DIR, then write \"file_name\": \"DIR\" instead");
+  EXPECT_EQ(
+      RefusalOfEntry(R"({"hf_hub_url": "who/what", "ms_hub_url": "x"})"),
+      "dataset_info.json: one is on a hub (hf_hub_url: who/what), and nothing is downloaded; get it with: hf download "
+      "--repo-type dataset who/what --local-dir DIR, then write \"file_name\": \"DIR\" instead");
   EXPECT_NE(RefusalOfEntry(R"({"script_url": "x"})").find("code of data sets is never run"), std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({"cloud_file_name": "s3://x"})").find("copy that file here"), std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({})").find("has no file_name"), std::string::npos);
@@ -90,14 +99,18 @@ TEST_F(DatasetInfoTest, RefusesWhatIsNotHere) {
 }
 
 TEST_F(DatasetInfoTest, RefusesKeysWithoutMeaning) {
-  const auto refusal = [&](const std::string& keys) { return RefusalOfEntry(R"({"file_name": "one.json", )" + keys + "}"); };
+  const auto refusal = [&](const std::string& keys) {
+    return RefusalOfEntry(R"({"file_name": "one.json", )" + keys + "}");
+  };
   EXPECT_NE(refusal(R"("colums": {})").find("has the key colums: {}, which has no meaning"), std::string::npos);
   EXPECT_NE(refusal(R"("subset": "x")").find("which is for data sets on a hub"), std::string::npos);
   EXPECT_NE(refusal(R"("split": "test")").find("has the split \"test\"; a file has only train"), std::string::npos);
   EXPECT_NE(refusal(R"("formatting": "openai")").find("wanted alpaca or sharegpt (with tags"), std::string::npos);
-  EXPECT_NE(refusal(R"("columns": {"prompts": "x"})").find("has in its columns \"prompts\": \"x\"; wanted"), std::string::npos);
-  EXPECT_NE(refusal(R"("formatting": "sharegpt", "tags": {"role_tag": "r"})").find("has no \"content_tag\" in its tags"),
+  EXPECT_NE(refusal(R"("columns": {"prompts": "x"})").find("has in its columns \"prompts\": \"x\"; wanted"),
             std::string::npos);
+  EXPECT_NE(
+      refusal(R"("formatting": "sharegpt", "tags": {"role_tag": "r"})").find("has no \"content_tag\" in its tags"),
+      std::string::npos);
   EXPECT_NE(refusal(R"("num_samples": 0)").find("wanted a whole number of at least 1"), std::string::npos);
   EXPECT_EQ(refusal(R"("subset": null, "split": "train", "ranking": false, "file_sha1": "x")"), "accepted");
 }
@@ -115,8 +128,10 @@ TEST_F(DatasetInfoTest, NamesInRuns) {
   EXPECT_EQ(ParseSourceName("one#3", "data.train", config).count, 3);
   EXPECT_EQ(ParseSourceName("one@0.5", "data.train", config).weight, 0.5);
   EXPECT_EQ(ParseSourceName((folder_ / "one.json").string(), "data.train", config).form, nullptr);
-  EXPECT_NE(RefusalOf([&] { ParseSourceName("onne", "data.train", config); }).find("(did you mean one?)"), std::string::npos);
-  EXPECT_NE(RefusalOf([&] { OpenRecords(folder_ / "dataset_info.json"); }).find("set data.dataset_info to it"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { ParseSourceName("onne", "data.train", config); }).find("(did you mean one?)"),
+            std::string::npos);
+  EXPECT_NE(RefusalOf([&] { OpenRecords(folder_ / "dataset_info.json"); }).find("set data.dataset_info to it"),
+            std::string::npos);
 }
 
 }  // namespace

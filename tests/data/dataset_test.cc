@@ -9,8 +9,8 @@
 
 #include "core/base/file.h"
 #include "core/config/load.h"
-#include "tests/data/scratch.h"
 #include "data/prepare.h"
+#include "tests/data/scratch.h"
 
 namespace trireme {
 namespace {
@@ -23,13 +23,11 @@ constexpr const char* kTwo =
 class Dataset : public ScratchTest {
  protected:
   Config Run(const std::string& data, const std::string& more = "") const {
-    return ParseConfig(Concat("model: {path: ", TRIREME_EXAMPLE, "}\ndata: {cache: ",
-                              (folder_ / "cache").string(), ", packing: false, ", data, "}\n", more),
+    return ParseConfig(Concat("model: {path: ", TRIREME_EXAMPLE, "}\ndata: {cache: ", (folder_ / "cache").string(),
+                              ", packing: false, ", data, "}\n", more),
                        "test");
   }
-  std::string Named(const std::string& name) const {
-    return Concat("train: ['", (folder_ / name).string(), "']");
-  }
+  std::string Named(const std::string& name) const { return Concat("train: ['", (folder_ / name).string(), "']"); }
   static DataSets Open(const Config& config) { return OpenDataSets(config, {.vocabulary = 260}); }
   std::string Refused(const std::string& data, const std::string& more = "") const {
     return RefusalOf([&] { Open(Run(data, more)); });
@@ -98,8 +96,7 @@ TEST_F(Dataset, OtherProcessesWaitForTheOneThatTokenises) {
   const Config config = Run(Named("a.jsonl"));
   int64_t rows = 0;
   {
-    const std::jthread waits(
-        [&] { rows = OpenDataSets(config, {.vocabulary = 260, .works = false}).train->size(); });
+    const std::jthread waits([&] { rows = OpenDataSets(config, {.vocabulary = 260, .works = false}).train->size(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_EQ(rows, 0);
     Open(config);
@@ -123,8 +120,7 @@ TEST_F(Dataset, AcceptsDirectoriesCountsAndWeights) {
   EXPECT_EQ(Open(Run(Concat("train: ['", many, "@0.75', '", one, "@0.25']"))).train->size(), 5);
   EXPECT_EQ(Refused(Concat("train: ['", many, "@0.75', '", one, "']")),
             "data.train: 1 of 2 entries have a weight; give one to each or to none");
-  EXPECT_EQ(Refused(Named("many#0")),
-            "data.train: many#0 ends in '0'; wanted a number of samples, such as #500");
+  EXPECT_EQ(Refused(Named("many#0")), "data.train: many#0 ends in '0'; wanted a number of samples, such as #500");
   EXPECT_EQ(Refused(Named("many@x")), "data.train: many@x ends in 'x'; wanted a weight, such as @0.3");
   EXPECT_EQ(Refused(Named("none")), "data.train: none does not exist; check the path");
 }
@@ -148,17 +144,15 @@ TEST_F(Dataset, RefusesBadInputWithItsLocation) {
   EXPECT_EQ(Refused(Named("broken.jsonl")),
             "broken.jsonl:3: is not a JSON object: {\"query\": ; repair the line, or set data.on_error to skip");
   Write("mute.jsonl", std::string(kTwo) + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
-  EXPECT_EQ(Refused(Named("mute.jsonl")),
-            "mute.jsonl:3: has no assistant turn, so there is nothing to train on");
+  EXPECT_EQ(Refused(Named("mute.jsonl")), "mute.jsonl:3: has no assistant turn, so there is nothing to train on");
   Write("text.jsonl", "{\"text\": \"t\"}\n");
   EXPECT_EQ(Refused(Named("text.jsonl")),
             "text.jsonl:1: is plain text, which has no assistant turn; set stage: pt to train on all of it");
   Write("empty.jsonl", "\n\n");
   EXPECT_EQ(Refused(Named("empty.jsonl")), "empty.jsonl: has no rows");
   Write("a.jsonl", kTwo);
-  EXPECT_EQ(
-      Refused(Named("a.jsonl") + ", max_length: 10"),
-      "a.jsonl: of its 2 samples none can be trained on; data.max_length = 10, the shortest has 24 tokens");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", max_length: 10"),
+            "a.jsonl: of its 2 samples none can be trained on; data.max_length = 10, the shortest has 24 tokens");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 42),
             "data.template: no.jinja does not exist; na");
   Write("bad.jinja", "{{ raise_exception('no roles here') }}");
@@ -166,9 +160,8 @@ TEST_F(Dataset, RefusesBadInputWithItsLocation) {
             "a.jsonl:1: bad.jinja: line 1: no roles here");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", columns: [question]"),
             "data.columns has 'question'; wanted theirs=ours, such as question=query");
-  EXPECT_EQ(
-      Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
-      "data.valid names 1 files, data.valid_ratio is 0.5 and data.split has 0 parts; set only one of the three");
+  EXPECT_EQ(Refused(Named("a.jsonl") + ", valid: [b], valid_ratio: 0.5"),
+            "data.valid names 1 files, data.valid_ratio is 0.5 and data.split has 0 parts; set only one of the three");
   EXPECT_EQ(Refused("train: []"), "data.train is empty; name at least one file");
 }
 
@@ -177,16 +170,14 @@ TEST_F(Dataset, RefusesWhatATemplateWouldDropWithItsLocation) {
         "{% for m in messages %}{% if m.role == 'user' %}U:{{ m.content }}{% elif m.role == 'assistant' %}"
         "A:{{ m.content }}{% endif %}{% endfor %}");
   const std::string with = ", template: " + (folder_ / "users.jinja").string();
-  Write("a.jsonl",
-        std::string(kTwo) +
-            "{\"messages\": [{\"role\": \"developer\", \"content\": \"be brief\"}, {\"role\": \"user\", "
-            "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}\n");
+  Write("a.jsonl", std::string(kTwo) +
+                       "{\"messages\": [{\"role\": \"developer\", \"content\": \"be brief\"}, {\"role\": \"user\", "
+                       "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}\n");
   EXPECT_EQ(Refused(Named("a.jsonl") + with),
             "a.jsonl:3: message 1 of 3, of the role developer, is not in the text that the chat template renders: "
             "\"be brief\"; use the role system, or a template that supports developer");
   EXPECT_EQ(Refused(Named("a.jsonl")), "accepted") << "this template writes every role";
-  Write("t.jsonl",
-        "{\"query\": \"q\", \"response\": \"a\", \"tools\": [{\"function\": {\"name\": \"find\"}}]}\n");
+  Write("t.jsonl", "{\"query\": \"q\", \"response\": \"a\", \"tools\": [{\"function\": {\"name\": \"find\"}}]}\n");
   EXPECT_EQ(Refused(Named("t.jsonl") + with).substr(0, 71),
             "t.jsonl:1: has the tool find, which the chat template does not render; ");
 }
@@ -214,8 +205,7 @@ TEST_F(Dataset, NamesEveryBrokenRecord) {
   const Preparer preparer(config.data(), config.stage(), config.model(), true);
   const std::vector<std::string> all = preparer.FindBroken(folder_ / "a.jsonl", 9);
   ASSERT_EQ(all.size(), 4u);
-  EXPECT_EQ(all[3].substr(0, (folder_ / "a.jsonl:6: is no").string().size()),
-            (folder_ / "a.jsonl:6: is no").string());
+  EXPECT_EQ(all[3].substr(0, (folder_ / "a.jsonl:6: is no").string().size()), (folder_ / "a.jsonl:6: is no").string());
   const std::vector<std::string> some = preparer.FindBroken(folder_ / "a.jsonl", 1);
   ASSERT_EQ(some.size(), 2u);
   EXPECT_EQ(some[1], (folder_ / "a.jsonl: 3 more of its 6 records are broken").string());
@@ -237,8 +227,7 @@ TEST_F(Dataset, RefusesTokensBeyondTheVocabulary) {
 }
 
 TEST_F(Dataset, SkipsBrokenRecordsAndContinues) {
-  Write("a.jsonl",
-        std::string("{broken\n") + kTwo + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
+  Write("a.jsonl", std::string("{broken\n") + kTwo + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   const Config config = Run(Named("a.jsonl") + ", on_error: skip");
   EXPECT_EQ(Open(config).train->size(), 2);
   const Preparer preparer(config.data(), config.stage(), config.model(), true);
@@ -285,8 +274,12 @@ TEST_F(Dataset, ADamagedCacheIsRebuilt) {
 }
 
 TEST_F(Dataset, WeightsAreCachedWithTheirRows) {
-  Write("a.jsonl", R"({"input_ids": [1, 2, 3], "weights": [1, 0.5, 2]})" "\n" R"({"input_ids": [4, 5]})" "\n"
-                   R"({"input_ids": [6, 7], "weights": [1, 3]})" "\n");
+  Write("a.jsonl", R"({"input_ids": [1, 2, 3], "weights": [1, 0.5, 2]})"
+                   "\n"
+                   R"({"input_ids": [4, 5]})"
+                   "\n"
+                   R"({"input_ids": [6, 7], "weights": [1, 3]})"
+                   "\n");
   const Config config = Run(Named("a.jsonl"));
   const Preparer preparer(config.data(), config.stage(), config.model(), true);
   for (int from_cache = 0; from_cache < 2; ++from_cache) {
@@ -350,8 +343,7 @@ TEST_F(Dataset, RefusesWhatIsNotARegularFileByName) {
 
 TEST_F(Dataset, RefusesDeepAndImpossibleJson) {
   Write("deep.jsonl", "{\"messages\": " + std::string(100000, '[') + std::string(100000, ']') + "}\n");
-  EXPECT_EQ(Refused(Named("deep.jsonl")),
-            "deep.jsonl:1: is nested too deeply; at most 100 levels are read");
+  EXPECT_EQ(Refused(Named("deep.jsonl")), "deep.jsonl:1: is nested too deeply; at most 100 levels are read");
   const std::string text = std::string(100000, '[') + std::string(100000, ']');
   Write("text.jsonl", "{\"messages\": \"" + text + "\"}\n");
   EXPECT_EQ(Refused(Named("text.jsonl")).find("text.jsonl:1: 'messages' is a string that is not JSON: [[["), 0u);

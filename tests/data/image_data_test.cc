@@ -1,16 +1,16 @@
-// Images in data: where records put them, what a store keeps of them, how rows with them are packed, and the bound of what is
-// decoded. tests/parity/images_test.py holds tokens and pixels against transformers.
+// Images in data: where records put them, what a store keeps of them, how rows with them are packed, and the bound of
+// what is decoded. tests/parity/images_test.py holds tokens and pixels against transformers.
 #include <gtest/gtest.h>
 
-#include "images/image_source.h"
-#include "tests/images/small_images.h"
-#include "tests/data/scratch.h"
 #include "data/image_marks.h"
 #include "data/image_rows.h"
 #include "data/image_tokens.h"
 #include "data/prefetch.h"
 #include "data/row_store.h"
 #include "data/samples.h"
+#include "images/image_source.h"
+#include "tests/data/scratch.h"
+#include "tests/images/small_images.h"
 
 namespace trireme {
 namespace {
@@ -81,7 +81,8 @@ TEST_F(ImageData, MarksAndImagesMustMatch) {
 }
 
 TEST_F(ImageData, AStoreKeepsThem) {
-  const std::vector<RowImage> images = {{"a.png", {1, 4, 6}, 1}, {"", {1, 2, 2}, 7}, {"a path of odd length", {3, 10, 12}, 9}};
+  const std::vector<RowImage> images = {
+      {"a.png", {1, 4, 6}, 1}, {"", {1, 2, 2}, 7}, {"a path of odd length", {3, 10, 12}, 9}};
   {
     RowStoreWriter writer(folder_ / "rows");
     writer.Add({.ids = {1, 2}, .labels = {1, 2}});
@@ -109,7 +110,8 @@ Row RowWith(int64_t length, std::vector<RowImage> images) {
 
 TEST_F(ImageData, ArePackedWithTheirRowsAndNeverCut) {
   const RowImage a{"a", {1, 2, 4}, 3}, b{"b", {1, 6, 4}, 0};
-  const Rows rows = std::make_shared<RowList>(std::vector<Row>{RowWith(6, {a}), RowWith(4, {b}), RowWith(11, {a}), RowWith(11, {})});
+  const Rows rows =
+      std::make_shared<RowList>(std::vector<Row>{RowWith(6, {a}), RowWith(4, {b}), RowWith(11, {a}), RowWith(11, {})});
   const Rows packed = PackRows(LimitLength(rows, 10, OverLength::kTruncate), 10);
   ASSERT_EQ(packed->size(), 2);  // the long row with an image is dropped, the one without is cut
   const Row row = packed->Read(packed->Read(0).images.empty() ? 1 : 0);
@@ -122,7 +124,8 @@ TEST_F(ImageData, ArePackedWithTheirRowsAndNeverCut) {
 TEST_F(ImageData, PatchesAreReadAheadAndKeptWithinABound) {
   const auto reader = Reader();
   std::vector<Row> list;
-  for (int i = 0; i < 6; ++i) list.push_back(RowWith(4, {Stored(*reader, Concat(i, ".png")), Stored(*reader, "same.png")}));
+  for (int i = 0; i < 6; ++i)
+    list.push_back(RowWith(4, {Stored(*reader, Concat(i, ".png")), Stored(*reader, "same.png")}));
   list.push_back(RowWith(4, {}));
   const auto rows = std::make_shared<RowList>(list);
   Prefetcher ahead(ImageRows(rows, reader, size_t{1} << 30));
@@ -156,7 +159,9 @@ TEST_F(ImageData, AFileThatWasReplacedIsReadAgain) {
 }
 
 TEST_F(ImageData, BesideTextAreRefused) {
-  EXPECT_NE(RefusalOf([] { ReadSample(ParseJson(R"({"text": "a <image>", "images": ["x.png"]})", "it"), {.images = true}); }).find("beside text"),
+  EXPECT_NE(RefusalOf([] {
+              ReadSample(ParseJson(R"({"text": "a <image>", "images": ["x.png"]})", "it"), {.images = true});
+            }).find("beside text"),
             std::string::npos);
 }
 
@@ -171,9 +176,11 @@ TEST_F(ImageData, OfRowsOfTokensAreFound) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].first, 2);
   EXPECT_EQ(found[1].first, 2 + static_cast<int64_t>(tokens));
-  EXPECT_NE(RefusalOf([&] { FindImages({image.source}, *reader, ids); }).find("after those of its 1 images"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { FindImages({image.source}, *reader, ids); }).find("after those of its 1 images"),
+            std::string::npos);
   ids.erase(ids.begin() + 2);
-  EXPECT_NE(RefusalOf([&] { FindImages({image.source, image.source}, *reader, ids); }).find("image 2 "), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { FindImages({image.source, image.source}, *reader, ids); }).find("image 2 "),
+            std::string::npos);
 }
 
 TEST_F(ImageData, AFileThatChangedIsNamed) {
@@ -183,7 +190,8 @@ TEST_F(ImageData, AFileThatChangedIsNamed) {
   EXPECT_NE(RefusalOf([&] { reader->Load(image.source, image.grid); }).find("a.png: its grid is"), std::string::npos);
   EXPECT_NE(RefusalOf([&] { reader->GridOf((folder_ / "none.png").string()); }).find("none.png"), std::string::npos);
   Write("config.json", R"({"vision_config": {"patch_size": 16}, "image_token_id": 7})");
-  EXPECT_NE(RefusalOf([&] { ImageReader({.model = folder_.string()}); }).find("vision_config.patch_size is 16"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { ImageReader({.model = folder_.string()}); }).find("vision_config.patch_size is 16"),
+            std::string::npos);
   EXPECT_TRUE(SeesImages(folder_.string()));
   EXPECT_FALSE(SeesImages((folder_ / "elsewhere").string()));
 }

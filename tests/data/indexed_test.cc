@@ -5,16 +5,15 @@
 #include <set>
 
 #include "core/config/load.h"
-#include "tests/data/scratch.h"
 #include "data/dataset.h"
+#include "tests/data/scratch.h"
 
 namespace trireme {
 namespace {
 
 class Indexed : public ScratchTest {
  protected:
-  std::filesystem::path WriteDocuments(const std::vector<int64_t>& lengths,
-                                       int64_t vocabulary = 60000) const {
+  std::filesystem::path WriteDocuments(const std::vector<int64_t>& lengths, int64_t vocabulary = 60000) const {
     IndexedWriter writer(folder_ / "d", vocabulary);
     int64_t next = 0;
     for (const int64_t length : lengths) {
@@ -83,10 +82,9 @@ TEST_F(Indexed, SplitsByDocuments) {
   EXPECT_EQ(PartOfDocuments(10, {1, 1, 1}, 1).first, 3);
   EXPECT_EQ(PartOfDocuments(10, {1, 1, 1}, 1).last, 7);
   WriteDocuments(std::vector<int64_t>(10, 6));
-  const Config config =
-      ParseConfig(Concat("stage: pt\ndata: {train: ['", (folder_ / "d").string(),
-                         "'], max_length: 6, split: [8, 2], cache: '", folder_.string(), "'}"),
-                  "test");
+  const Config config = ParseConfig(Concat("stage: pt\ndata: {train: ['", (folder_ / "d").string(),
+                                           "'], max_length: 6, split: [8, 2], cache: '", folder_.string(), "'}"),
+                                    "test");
   const DataSets data = OpenDataSets(config, {.vocabulary = 100});
   EXPECT_EQ(data.train->size(), 9);  // 47 of 48 tokens, five per row
   EXPECT_EQ(data.valid->size(), 2);
@@ -105,8 +103,7 @@ TEST_F(Indexed, RefusesWhatIsBroken) {
   EXPECT_EQ(refused(), "d.idx: has element type 7; wanted an integer type: 1 to 5, or 8");
   WriteDocuments({3, 4});
   std::filesystem::resize_file(folder_ / "d.idx", 60);
-  EXPECT_EQ(refused(),
-            "d.idx: declares 2 sequences and 3 bounds, but has only 60 bytes; is it truncated?");
+  EXPECT_EQ(refused(), "d.idx: declares 2 sequences and 3 bounds, but has only 60 bytes; is it truncated?");
   WriteDocuments({3, 4});
   std::filesystem::resize_file(folder_ / "d.bin", 12);
   EXPECT_EQ(refused(),
@@ -115,10 +112,9 @@ TEST_F(Indexed, RefusesWhatIsBroken) {
   Damage("d.idx", 34 + 12 * 2 + 8, 9);
   EXPECT_EQ(refused(), "d.idx: document 1 begins at sequence 9; wanted 0 to 2");
   WriteDocuments({3, 4});
-  EXPECT_EQ(
-      RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 2, .shuffle = false, .vocabulary = 1}); }),
-      "d.bin: has the token 1; the model's vocabulary of 1 is smaller. Was it tokenized for another "
-      "model?");
+  EXPECT_EQ(RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 2, .shuffle = false, .vocabulary = 1}); }),
+            "d.bin: has the token 1; the model's vocabulary of 1 is smaller. Was it tokenized for another "
+            "model?");
   EXPECT_EQ(RefusalOf([&] { OpenIndexedRows(folder_ / "d", {.length = 9}); }),
             "d.bin: its part of 2 documents has 7 tokens, which fill no row of data.max_length = 9");
 }

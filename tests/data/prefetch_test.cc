@@ -51,7 +51,8 @@ class AnnouncedRow : public CountedRows {
   mutable std::promise<void> was_read;
 };
 
-// While a step runs, the rows of the next one are read, although nobody has asked for them: the test would hang otherwise.
+// While a step runs, the rows of the next one are read, although nobody has asked for them: the test would hang
+// otherwise.
 TEST(Prefetcher, ReadsTheNextStepWhileThisOneRuns) {
   const auto rows = std::make_shared<AnnouncedRow>();
   Prefetcher ahead(rows);

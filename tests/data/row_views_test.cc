@@ -63,8 +63,8 @@ TEST(RowViews, SamplesWithoutReplacementUntilAllAreUsed) {
 // is left out, even if the label was predicted in the whole row.
 TEST(RowViews, APieceWhoseOnlyTrainedLabelIsItsFirstIsLeftOut) {
   constexpr int64_t kOff = kNotTrained;
-  const Rows rows = std::make_shared<RowList>(std::vector<Row>{
-      {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {kOff, 2, kOff, 4, kOff, kOff, kOff, 8, kOff}}});
+  const Rows rows = std::make_shared<RowList>(
+      std::vector<Row>{{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {kOff, 2, kOff, 4, kOff, kOff, kOff, 8, kOff}}});
   const Rows cut = LimitLength(rows, 3, OverLength::kSplit);
   ASSERT_EQ(cut->size(), 2);
   EXPECT_EQ(cut->Read(0).input_ids, (std::vector<int64_t>{1, 2, 3}));
@@ -108,10 +108,10 @@ TEST(RowViews, LeavesOutRowsWithoutTrainedTokens) {
 }
 
 TEST(RowViews, WeightsFollowTheirLabels) {
-  const Rows rows = std::make_shared<RowList>(std::vector<Row>{
-      {.input_ids = {1, 2, 3}, .labels = {1, 2, 3}},
-      {.input_ids = {4, 5, 6, 7, 8}, .labels = {4, 5, 6, 7, 8}, .weights = {9, 2, 3, 4, 0.5F}},
-      {.input_ids = {9, 10}, .labels = {9, 10}}});
+  const Rows rows = std::make_shared<RowList>(
+      std::vector<Row>{{.input_ids = {1, 2, 3}, .labels = {1, 2, 3}},
+                       {.input_ids = {4, 5, 6, 7, 8}, .labels = {4, 5, 6, 7, 8}, .weights = {9, 2, 3, 4, 0.5F}},
+                       {.input_ids = {9, 10}, .labels = {9, 10}}});
   const Rows cut = LimitLength(rows, 3, OverLength::kSplit);
   ASSERT_EQ(cut->size(), 4);
   EXPECT_TRUE(cut->Read(0).weights.empty());

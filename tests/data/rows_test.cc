@@ -45,11 +45,9 @@ TEST_F(Rows, RefusesWithFileAndLine) {
   const std::string good = "{\"input_ids\": [1], \"labels\": [1]}\n";
   EXPECT_EQ(RefusalOf(good + "[1]\n"), ":2: is not a JSON object: [1]");
   EXPECT_EQ(RefusalOf(good + "{\"labels\": [1]}\n"), ":2: wanted a list 'input_ids'");
-  EXPECT_EQ(RefusalOf("{\"input_ids\": [1.5], \"labels\": [1]}"),
-            ":1: input_ids has 1.5; wanted whole numbers");
+  EXPECT_EQ(RefusalOf("{\"input_ids\": [1.5], \"labels\": [1]}"), ":1: input_ids has 1.5; wanted whole numbers");
   EXPECT_EQ(RefusalOf("{\"input_ids\": [], \"labels\": []}"), ":1: the row is empty");
-  EXPECT_EQ(RefusalOf("{\"input_ids\": [1, 2], \"labels\": [1]}"),
-            ":1: 2 input_ids and 1 labels; wanted equally many");
+  EXPECT_EQ(RefusalOf("{\"input_ids\": [1, 2], \"labels\": [1]}"), ":1: 2 input_ids and 1 labels; wanted equally many");
   EXPECT_EQ(RefusalOf("{\"input_ids\": [10], \"labels\": [1]}"),
             ":1: input_ids[0] = 10 is outside the vocabulary of 10");
   EXPECT_EQ(RefusalOf("{\"input_ids\": [1], \"labels\": [-1]}"),

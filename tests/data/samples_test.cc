@@ -1,9 +1,9 @@
 // Every format that a record may have, and the errors for those without a known format.
 #include "data/samples.h"
 
-#include "tests/data/scratch.h"
 #include "core/base/error.h"
 #include "data/records.h"
+#include "tests/data/scratch.h"
 
 namespace trireme {
 namespace {
@@ -19,8 +19,7 @@ class Samples : public ScratchTest {
   static std::string Plain(const Json& messages) {
     std::string text;
     for (const Json& message : messages) {
-      text +=
-          message["role"].get<std::string>().substr(0, 1) + ":" + message["content"].get<std::string>() + " ";
+      text += message["role"].get<std::string>().substr(0, 1) + ":" + message["content"].get<std::string>() + " ";
     }
     return text;
   }
@@ -28,16 +27,15 @@ class Samples : public ScratchTest {
 
 TEST_F(Samples, ConversationsUnderAllTheirNames) {
   EXPECT_EQ(
-      Plain(MessagesOf(
-          R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})")),
+      Plain(MessagesOf(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})")),
       "u:q a:a ");
   EXPECT_EQ(
       Plain(MessagesOf(
           R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}], "system": "s"})")),
       "s:s u:q a:a ");
-  EXPECT_EQ(Plain(MessagesOf(
-                R"({"conversation": [{"human": "q", "assistant": "a"}, {"human": "r", "assistant": "b"}]})")),
-            "u:q a:a u:r a:b ");
+  EXPECT_EQ(
+      Plain(MessagesOf(R"({"conversation": [{"human": "q", "assistant": "a"}, {"human": "r", "assistant": "b"}]})")),
+      "u:q a:a u:r a:b ");
   EXPECT_EQ(Plain(MessagesOf(R"({"messages": "[{\"role\": \"user\", \"content\": \"q\"}]"})")), "u:q ");
 }
 
@@ -82,18 +80,19 @@ TEST_F(Samples, VariablesOfTheChatTemplate) {
 
 TEST_F(Samples, TextAndTokens) {
   EXPECT_EQ(std::get<PlainText>(ReadSample(Json::parse(R"({"text": "t"})"), {})).text, "t");
-  const auto row =
-      std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2], "labels": [-100, 2]})"), {}));
+  const auto row = std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2], "labels": [-100, 2]})"), {}));
   EXPECT_EQ(row.labels, (std::vector<int32_t>{-100, 2}));
   EXPECT_EQ(std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2]})"), {})).labels,
             (std::vector<int32_t>{1, 2}));
 }
 
 TEST_F(Samples, WeightsComeWithTokens) {
-  const auto row = std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2, 3], "loss_scale": [1, 0, 0.5]})"), {}));
+  const auto row =
+      std::get<StoredRow>(ReadSample(Json::parse(R"({"input_ids": [1, 2, 3], "loss_scale": [1, 0, 0.5]})"), {}));
   EXPECT_EQ(row.weights, (std::vector<float>{1, 0, 0.5}));
   EXPECT_EQ(row.labels, (std::vector<int32_t>{1, -100, 3}));
-  EXPECT_EQ(Refused(R"({"input_ids": [1, 2], "weights": [1]})"), "weights is [1]; wanted a list of 2 numbers, one per label");
+  EXPECT_EQ(Refused(R"({"input_ids": [1, 2], "weights": [1]})"),
+            "weights is [1]; wanted a list of 2 numbers, one per label");
   EXPECT_EQ(Refused(R"({"input_ids": [1, 2], "weights": [1, -1]})"), "weights has -1; wanted numbers of at least 0");
 }
 
@@ -146,8 +145,7 @@ TEST_F(Samples, RefusesImagesInsteadOfTrainingTheirPlaceholders) {
             "message 1 has a part that is not text: {\"");
   EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "images": [], "audio": null, "image": ""})")),
             "u:q a:a ");
-  EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "image": "x"})",
-                             {.columns = {{"image", "unused"}}})),
+  EXPECT_EQ(Plain(MessagesOf(R"({"query": "q", "response": "a", "image": "x"})", {.columns = {{"image", "unused"}}})),
             "u:q a:a ");
 }
 
@@ -170,7 +168,8 @@ TEST_F(Samples, RecordsOfEveryKindOfFile) {
 
 // By Python's gzip.compress.
 const std::string kTwoLines(
-    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\x2a\x49\xad\x28\x51\xb2\x52\x50\x4a\x54\xaa\xe5\xaa\x86\xf3\x92\x80\x3c"
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\x2a\x49\xad\x28\x51\xb2\x52\x50\x4a\x54\xaa\xe5\xaa\x86\xf3\x92"
+    "\x80\x3c"
     "\x00\x3d\xbd\xe6\x10\x1c\x00\x00\x00",
     39);
 
@@ -209,9 +208,10 @@ const std::string kTwoLinesByZstd(
 
 TEST_F(Samples, CompressedByZstd) {
   // Two frames, and between them one that holds no data, as tools put their own notes into a file.
-  const std::string skippable("\x50\x2a\x4d\x18\x03\x00\x00\x00"
-                              "abc",
-                              11);
+  const std::string skippable(
+      "\x50\x2a\x4d\x18\x03\x00\x00\x00"
+      "abc",
+      11);
   const auto records = OpenRecords(Write("a.jsonl.zst", kTwoLinesByZstd + skippable + kTwoLinesByZstd));
   ASSERT_EQ(records->size(), 4);
   EXPECT_EQ(records->Read(3)["text"], "b");
@@ -229,11 +229,13 @@ TEST_F(Samples, RefusesDamagedZstd) {
   for (size_t size = 0; size < kTwoLinesByZstd.size(); ++size) {
     EXPECT_EQ(refusal(kTwoLinesByZstd.substr(0, size)), "b.jsonl.zst: is truncated; check it with: zstd -t") << size;
   }
-  EXPECT_EQ(refusal(kTwoLinesByZstd + kTwoLinesByZstd.substr(0, 9)), "b.jsonl.zst: is truncated; check it with: zstd -t");
+  EXPECT_EQ(refusal(kTwoLinesByZstd + kTwoLinesByZstd.substr(0, 9)),
+            "b.jsonl.zst: is truncated; check it with: zstd -t");
   std::string damaged = kTwoLinesByZstd;
   damaged.back() = static_cast<char>(damaged.back() ^ 1);  // of its digest
   EXPECT_EQ(refusal(damaged), "b.jsonl.zst: is damaged: its digest does not match; check it with: zstd -t");
-  const std::string other = "b.jsonl.zst: is not a zstd file, or has other bytes after its frames; check it with: zstd -t";
+  const std::string other =
+      "b.jsonl.zst: is not a zstd file, or has other bytes after its frames; check it with: zstd -t";
   EXPECT_EQ(refusal("{}\n{}\n and more that is not compressed"), other);
   EXPECT_EQ(refusal(kTwoLines), other);  // gzip's
   EXPECT_EQ(refusal(kTwoLinesByZstd + "text"), other);
@@ -244,11 +246,11 @@ TEST_F(Samples, ReportsWhereAFileIsBroken) {
             "a.jsonl:3: is not a JSON object: {\"a\": ; repair the line, or set data.on_error to skip");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.csv", "x,y\n1,2\n\"1\n2\"\n")); }),
             "a.csv:3: has 1 fields; the first line names 2");
-  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }),
-            "b.csv:2: a quoted field is not closed");
-  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.xml", "<a/>")); }),
-            "a.xml: files ending in '.xml' are unsupported; wanted .jsonl, .ndjson, .json, .jsonl.gz, .json.gz, .txt.gz, "
-            ".jsonl.zst, .json.zst, .txt.zst, .csv, .tsv, .txt, .parquet, .arrow or a Megatron .bin with its .idx");
+  EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("b.csv", "x,y\n1,\"2\n")); }), "b.csv:2: a quoted field is not closed");
+  EXPECT_EQ(
+      RefusalOf([&] { OpenRecords(Write("a.xml", "<a/>")); }),
+      "a.xml: files ending in '.xml' are unsupported; wanted .jsonl, .ndjson, .json, .jsonl.gz, .json.gz, .txt.gz, "
+      ".jsonl.zst, .json.zst, .txt.zst, .csv, .tsv, .txt, .parquet, .arrow or a Megatron .bin with its .idx");
   // Not columns, whether or not this build reads them.
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.parquet", "PAR1")); }).substr(0, 11), "a.parquet: ");
   EXPECT_EQ(RefusalOf([&] { OpenRecords(Write("a.arrow", "")); }).substr(0, 9), "a.arrow: ");

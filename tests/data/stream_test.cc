@@ -1,5 +1,5 @@
-// Streamed data: rows by index are a function of the files and the options, whoever asks for them, and from wherever a run resumes;
-// nothing of it stays in the cache.
+// Streamed data: rows by index are a function of the files and the options, whoever asks for them, and from wherever a
+// run resumes; nothing of it stays in the cache.
 #include "data/stream.h"
 
 #include <algorithm>
@@ -20,20 +20,25 @@ class Stream : public ScratchTest {
     std::filesystem::create_directories(folder_ / "run");
     for (int file = 0; file < 3; ++file) {
       std::string lines;
-      for (int record = 0; record < kRecords[file]; ++record) lines += Concat("{\"input_ids\": [7, ", First(file) + record, "]}\n");
+      for (int record = 0; record < kRecords[file]; ++record)
+        lines += Concat("{\"input_ids\": [7, ", First(file) + record, "]}\n");
       Write(Concat("part", file, ".jsonl"), lines);
     }
   }
 
-  Config Run(const std::string& data = "", const std::string& run = "steps: 20, global_batch: 4", const char* output = "run") const {
-    return ParseConfig(Concat("model: {path: nowhere}\nstage: pt\nrun: {output: '", (folder_ / output).string(), "', ", run,
-                              "}\ndata: {streaming: true, shuffle_buffer: 5, ", data.find("packing") == std::string::npos ? "packing: false, " : "", "cache: '", (folder_ / "cache").string(),
-                              "', train: ['", folder_.string(), "/part*.jsonl']", data, "}"),
-                       "test");
+  Config Run(const std::string& data = "", const std::string& run = "steps: 20, global_batch: 4",
+             const char* output = "run") const {
+    return ParseConfig(
+        Concat("model: {path: nowhere}\nstage: pt\nrun: {output: '", (folder_ / output).string(), "', ", run,
+               "}\ndata: {streaming: true, shuffle_buffer: 5, ",
+               data.find("packing") == std::string::npos ? "packing: false, " : "", "cache: '",
+               (folder_ / "cache").string(), "', train: ['", folder_.string(), "/part*.jsonl']", data, "}"),
+        "test");
   }
   // The number that a record's row has as its only trained token.
   static int64_t Number(const RowSource& rows, int64_t row) { return rows.Read(row).input_ids.back(); }
-  static std::vector<int64_t> Numbers(const Config& config, int64_t begin, int64_t end, const DataPlace& place = {.vocabulary = 1000}) {
+  static std::vector<int64_t> Numbers(const Config& config, int64_t begin, int64_t end,
+                                      const DataPlace& place = {.vocabulary = 1000}) {
     const Rows rows = OpenStream(config, place);
     std::vector<int64_t> numbers;
     for (int64_t row = begin; row < end; ++row) numbers.push_back(Number(*rows, row));
@@ -82,7 +87,8 @@ TEST_F(Stream, ResumesExactly) {
   for (const bool indexed : {true, false}) {
     for (int64_t step = 0; step < 20; step += indexed ? 1 : 7) {
       if (!indexed) std::filesystem::remove(folder_ / "run" / "stream.jsonl");
-      EXPECT_EQ(Numbers(Run(), 4 * step, 80), std::vector<int64_t>(all.begin() + 4 * step, all.end())) << step << indexed;
+      EXPECT_EQ(Numbers(Run(), 4 * step, 80), std::vector<int64_t>(all.begin() + 4 * step, all.end()))
+          << step << indexed;
     }
   }
 }
@@ -145,7 +151,8 @@ TEST_F(Stream, PacksWithinAChunk) {
 
 TEST_F(Stream, RefusesOtherDataOnResume) {
   Numbers(Run(), 0, 8);
-  EXPECT_NE(RefusalOf([&] { Numbers(Run(", max_length: 99"), 8, 12); }).find("has changed since this run began"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { Numbers(Run(", max_length: 99"), 8, 12); }).find("has changed since this run began"),
+            std::string::npos);
   std::ofstream(folder_ / "part1.jsonl", std::ios::app) << "{\"input_ids\": [7, 8]}\n";
   EXPECT_NE(RefusalOf([&] { Numbers(Run(), 8, 12); }).find("has changed since this run began"), std::string::npos);
 }
@@ -166,13 +173,15 @@ TEST_F(Stream, RefusesWhatDoesNotGoWithIt) {
 }
 
 TEST_F(Stream, RefusesBrokenRecordsAndForeignTokens) {
-  EXPECT_NE(RefusalOf([&] { Numbers(Run(), 0, 8, {.vocabulary = 100}); }).find("the model's vocabulary of 100 is smaller"),
-            std::string::npos);
+  EXPECT_NE(
+      RefusalOf([&] { Numbers(Run(), 0, 8, {.vocabulary = 100}); }).find("the model's vocabulary of 100 is smaller"),
+      std::string::npos);
   Write("part0.jsonl", "{\"input_ids\": []}\n");
   EXPECT_NE(RefusalOf([&] { Numbers(Run(), 0, 19); }).find("part0.jsonl:1: the row is empty"), std::string::npos);
   EXPECT_EQ(Numbers(Run(", on_error: skip, shuffle: false", "steps: 5", "other"), 0, 1)[0], 200);
   for (int file = 0; file < 3; ++file) Write(Concat("part", file, ".jsonl"), "{\"input_ids\": [7]}\n");
-  EXPECT_NE(RefusalOf([&] { Numbers(Run("", "steps: 5", "third"), 0, 1); }).find("makes a row to train on"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] { Numbers(Run("", "steps: 5", "third"), 0, 1); }).find("makes a row to train on"),
+            std::string::npos);
 }
 
 }  // namespace

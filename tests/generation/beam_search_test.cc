@@ -1,5 +1,5 @@
-// Beam search with a stand-in for a model: with more beams than there are answers it finds the best of all, and with few it
-// does what transformers' rules say, by hand. tests/parity/beams_test.py compares whole searches.
+// Beam search with a stand-in for a model: with more beams than there are answers it finds the best of all, and with
+// few it does what transformers' rules say, by hand. tests/parity/beams_test.py compares whole searches.
 #include "generation/beam_search.h"
 
 #include <gtest/gtest.h>
@@ -26,10 +26,12 @@ Tokens Search(const BeamOptions& options, const Model& model) {
 // Three tokens, whose probabilities follow from a digest of those before.
 std::vector<TokenLogProb> Next(const Tokens& tokens, uint64_t seed) {
   uint64_t digest = seed * 7919 + 17;
-  for (const int64_t token : tokens) digest = digest * 6364136223846793005ULL + static_cast<uint64_t>(token) + 1442695040888963407ULL;
+  for (const int64_t token : tokens)
+    digest = digest * 6364136223846793005ULL + static_cast<uint64_t>(token) + 1442695040888963407ULL;
   std::vector<double> weights;
   double sum = 0;
-  for (int i = 0; i < 3; ++i) weights.push_back(1 + static_cast<double>((digest >> (16 * i + 8)) % 97)), sum += weights.back();
+  for (int i = 0; i < 3; ++i)
+    weights.push_back(1 + static_cast<double>((digest >> (16 * i + 8)) % 97)), sum += weights.back();
   std::vector<TokenLogProb> found;
   for (int i = 0; i < 3; ++i) found.push_back({i, static_cast<float>(std::log(weights[static_cast<size_t>(i)] / sum))});
   return found;
@@ -54,14 +56,16 @@ TEST(BeamSearch, ManyBeamsFindTheBestOfAll) {
       std::pair<double, Tokens> best = {-1e9, {}};
       Exhaust({}, 0, seed, penalty, best);
       const BeamOptions options{.beams = 100, .length_penalty = penalty, .ends = {0}, .most = 4};
-      EXPECT_EQ(Search(options, [&](const Tokens& tokens) { return Next(tokens, seed); }), best.second) << seed << " " << penalty;
+      EXPECT_EQ(Search(options, [&](const Tokens& tokens) { return Next(tokens, seed); }), best.second)
+          << seed << " " << penalty;
     }
   }
 }
 
 float Log(double p) { return static_cast<float>(std::log(p)); }
 
-// Two beams: an answer of one token is finished at once, a second one is worse, and a longer one would become better than both.
+// Two beams: an answer of one token is finished at once, a second one is worse, and a longer one would become better
+// than both.
 TEST(BeamSearch, EndsAsEarlyAsItMay) {
   const Model model = [](const Tokens& tokens) -> std::vector<TokenLogProb> {
     if (tokens.empty()) return {{1, Log(0.52)}, {0, Log(0.4)}, {2, Log(0.06)}, {3, Log(0.02)}};

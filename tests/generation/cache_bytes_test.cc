@@ -11,7 +11,8 @@ LayerGraph Mixed() {
   attention.attention = {.hidden = 64, .heads = 8, .kv_heads = 2, .head_dim = 16};
   delta.attention.delta = DeltaSpec{.key_heads = 2, .value_heads = 4, .key_dim = 8, .value_dim = 12, .convolution = 4};
   LayerGraph graph;
-  graph.layers = {{"layers.0", delta, {}}, {"layers.1", attention, {}}, {"layers.2", delta, {}}, {"layers.3", delta, {}}};
+  graph.layers = {
+      {"layers.0", delta, {}}, {"layers.1", attention, {}}, {"layers.2", delta, {}}, {"layers.3", delta, {}}};
   return graph;
 }
 

@@ -40,8 +40,7 @@ struct Wish {
 std::vector<Wish> Wishes() {
   std::vector<Wish> wishes;
   for (int64_t i = 0; i < 9; ++i) {
-    Wish wish{
-        .prompt = {}, .count = 5 + i % 4, .sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0, .seed = 5}};
+    Wish wish{.prompt = {}, .count = 5 + i % 4, .sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0, .seed = 5}};
     const int64_t length = i % 2 == 0 ? 1 + 9 * i : 40, stem = i % 2 == 0 ? i : 100;
     for (int64_t k = 0; k < length; ++k) wish.prompt.push_back((stem * 31 + k * k + 7 * k) % kVocabulary);
     if (i == 7) wish.prompt.back() = 1;
@@ -65,10 +64,8 @@ std::vector<Written> Generate(Session& session, const std::vector<Wish>& wishes,
   for (int64_t step = 0; added < wishes.size() || !engine.idle(); ++step) {
     while (added < wishes.size() && (!staggered || step % 2 == 0)) {
       const Wish& wish = wishes[added];
-      wish_of[engine.Add({.prompt = wish.prompt,
-                          .sampling = wish.sampling,
-                          .stream = static_cast<int64_t>(added),
-                          .top = 2})] = added;
+      wish_of[engine.Add(
+          {.prompt = wish.prompt, .sampling = wish.sampling, .stream = static_cast<int64_t>(added), .top = 2})] = added;
       ++added;
       if (staggered) break;
     }
@@ -92,10 +89,8 @@ std::vector<Written> OneByOne(Session& session, const std::vector<Wish>& wishes)
   for (size_t i = 0; i < wishes.size(); ++i) {
     Engine engine(session, {.max_rows = 1, .prefix_cache = false});
     Written mine;
-    const int64_t row = engine.Add({.prompt = wishes[i].prompt,
-                                    .sampling = wishes[i].sampling,
-                                    .stream = static_cast<int64_t>(i),
-                                    .top = 0});
+    const int64_t row = engine.Add(
+        {.prompt = wishes[i].prompt, .sampling = wishes[i].sampling, .stream = static_cast<int64_t>(i), .top = 0});
     while (std::ssize(mine.tokens) < wishes[i].count) {
       for (const NewToken& fresh : engine.Step()) {
         mine.tokens.push_back(fresh.token);
@@ -156,9 +151,7 @@ void ExpectTheSameTokens(Session& session) {
   for (const Kind& kind :
        {Kind{"all at once", {.max_rows = 16}, false}, Kind{"in turn", {.max_rows = 3, .block_size = 4}, true},
         Kind{"small steps", {.max_rows = 5, .max_batched_tokens = 11, .block_size = 8}, true},
-        Kind{"small cache",
-             {.max_rows = 6, .max_total_tokens = 96, .block_size = 4, .prefix_cache = false},
-             false},
+        Kind{"small cache", {.max_rows = 6, .max_total_tokens = 96, .block_size = 4, .prefix_cache = false}, false},
         Kind{"small cache with prefixes", {.max_rows = 6, .max_total_tokens = 96, .block_size = 4}, true}}) {
     SchedulerCounts counts;
     const std::vector<Written> found = Generate(session, wishes, kind.options, kind.staggered, &counts);
@@ -182,8 +175,7 @@ void ExpectTheSameTokens(Session& session) {
 
 std::vector<std::vector<std::string>> Layouts(bool experts) {
   if (TestJob().world() == 1) return {{}};
-  std::vector<std::vector<std::string>> layouts = {{"parallel.tensor=2", "parallel.pipeline=2"},
-                                                   {"parallel.tensor=2"}};
+  std::vector<std::vector<std::string>> layouts = {{"parallel.tensor=2", "parallel.pipeline=2"}, {"parallel.tensor=2"}};
   layouts.push_back(experts ? std::vector<std::string>{"parallel.expert=2"}
                             : std::vector<std::string>{"parallel.zero=3"});
   return layouts;
@@ -227,9 +219,8 @@ TEST(Engine, RowsMayEndInFlight) {
   Engine engine(*session, {.max_rows = 9, .block_size = 4});
   std::map<int64_t, size_t> wish_of;
   for (size_t i = 0; i < wishes.size(); ++i) {
-    wish_of[engine.Add({.prompt = wishes[i].prompt,
-                        .sampling = wishes[i].sampling,
-                        .stream = static_cast<int64_t>(i)})] = i;
+    wish_of[engine.Add(
+        {.prompt = wishes[i].prompt, .sampling = wishes[i].sampling, .stream = static_cast<int64_t>(i)})] = i;
   }
   std::map<int64_t, Tokens> written;
   for (int64_t step = 0; !engine.idle(); ++step) {
@@ -257,8 +248,8 @@ TEST(Engine, ChoicesShareTheirPromptAndDrawTheirOwn) {
   std::map<int64_t, Tokens> written;
   std::optional<int64_t> first;
   for (int64_t choice = 0; choice < 4; ++choice) {
-    const int64_t row = engine.Add(
-        {.prompt = prompt, .sampling = {.temperature = 1.5, .seed = 3}, .stream = choice, .after = first});
+    const int64_t row =
+        engine.Add({.prompt = prompt, .sampling = {.temperature = 1.5, .seed = 3}, .stream = choice, .after = first});
     if (!first) first = row;
     written[row];
   }
@@ -282,8 +273,7 @@ TEST(Engine, RefusesAPromptThatNeverFits) {
   Engine engine(*session, {.max_rows = 2, .max_total_tokens = 64});
   EXPECT_THROW(engine.Add({.prompt = Tokens(64, 1)}), Error);
   EXPECT_TRUE(engine.idle());
-  EXPECT_EQ(CacheBytesPerToken(*session), 4 * 2 * 2 * 8 * 4)
-      << "layers, keys and values, heads, head size, bytes";
+  EXPECT_EQ(CacheBytesPerToken(*session), 4 * 2 * 2 * 8 * 4) << "layers, keys and values, heads, head size, bytes";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The grammar against a parser: what it accepts in full the parser reads, and what the parser reads and the grammar has no
-// limit for it accepts, byte by byte; and tokens of any cut are allowed exactly if their bytes are.
+// The grammar against a parser: what it accepts in full the parser reads, and what the parser reads and the grammar has
+// no limit for it accepts, byte by byte; and tokens of any cut are allowed exactly if their bytes are.
 #include "generation/json_grammar.h"
 
 #include <gtest/gtest.h>
@@ -35,20 +35,42 @@ bool IsObject(const std::string& text) {
 }
 
 TEST(JsonGrammar, TakesObjects) {
-  for (const char* text :
-       {"{}", " {\n}", R"({"a": 1})", R"({"a":-0.5e+10,"b":[true,false,null,[],{}]})", R"({"":"\"\\\/\b\f\n\r\t\u00e9\uFFFF"})",
-        "{\"ü\": \"日本\xF0\x9F\x98\x80\"}", R"({"a": 0, "b": 10, "c": 1.0, "d": 1E5, "e": 0e1})", R"({"a": {"b": {"c": [[[1]]]}}})"}) {
+  for (const char* text : {"{}", " {\n}", R"({"a": 1})", R"({"a":-0.5e+10,"b":[true,false,null,[],{}]})",
+                           R"({"":"\"\\\/\b\f\n\r\t\u00e9\uFFFF"})", "{\"ü\": \"日本\xF0\x9F\x98\x80\"}",
+                           R"({"a": 0, "b": 10, "c": 1.0, "d": 1E5, "e": 0e1})", R"({"a": {"b": {"c": [[[1]]]}}})"}) {
     EXPECT_TRUE(IsObject(text)) << text;
     EXPECT_TRUE(TryParseJson(text).is_object()) << text;
   }
 }
 
 TEST(JsonGrammar, RefusesWhatIsNone) {
-  for (const char* text :
-       {"[1]", "1", "{a: 1}", "{\"a\" 1}", "{\"a\": }", "{\"a\": 1,}", "{\"a\": [1,]}", "{\"a\": 01}", "{\"a\": .5}", "{\"a\": 1.}",
-        "{\"a\": +1}", "{\"a\": 1e}", "{\"a\": tru}", "{\"a\": \"\n\"}", "{\"a\": \"\\x\"}", "{\"a\": \"\\u12g4\"}", "{\"a\": 1]", "{}}",
-        "{} ", "{\"a\": \"\x80\"}", "{\"a\": \"\xC0\x80\"}", "{\"a\": \"\xED\xA0\x80\"}", "{\"a\": \"\xF5\x80\x80\x80\"}",
-        "{\"a\": \"\\ud800\"}", "{\"a\": --1}", "{\"a\": 1 2}", "{,}"}) {
+  for (const char* text : {"[1]",
+                           "1",
+                           "{a: 1}",
+                           "{\"a\" 1}",
+                           "{\"a\": }",
+                           "{\"a\": 1,}",
+                           "{\"a\": [1,]}",
+                           "{\"a\": 01}",
+                           "{\"a\": .5}",
+                           "{\"a\": 1.}",
+                           "{\"a\": +1}",
+                           "{\"a\": 1e}",
+                           "{\"a\": tru}",
+                           "{\"a\": \"\n\"}",
+                           "{\"a\": \"\\x\"}",
+                           "{\"a\": \"\\u12g4\"}",
+                           "{\"a\": 1]",
+                           "{}}",
+                           "{} ",
+                           "{\"a\": \"\x80\"}",
+                           "{\"a\": \"\xC0\x80\"}",
+                           "{\"a\": \"\xED\xA0\x80\"}",
+                           "{\"a\": \"\xF5\x80\x80\x80\"}",
+                           "{\"a\": \"\\ud800\"}",
+                           "{\"a\": --1}",
+                           "{\"a\": 1 2}",
+                           "{,}"}) {
     EXPECT_FALSE(IsObject(text)) << text;
   }
 }
@@ -70,9 +92,12 @@ std::string Mutated(std::string text, std::mt19937& draw) {
   const std::string bytes = "{}[]\",:-+.019eEtfnu\\ \n\x80\xC3\xA9z";
   for (unsigned n = draw() % 3 + 1; n > 0 && !text.empty(); --n) {
     const size_t at = draw() % text.size();
-    if (draw() % 2 == 0) text[at] = bytes[draw() % bytes.size()];
-    else if (draw() % 2 == 0) text.erase(at, 1);
-    else text.insert(at, 1, bytes[draw() % bytes.size()]);
+    if (draw() % 2 == 0)
+      text[at] = bytes[draw() % bytes.size()];
+    else if (draw() % 2 == 0)
+      text.erase(at, 1);
+    else
+      text.insert(at, 1, bytes[draw() % bytes.size()]);
   }
   return text;
 }
@@ -121,7 +146,8 @@ TEST(JsonTokens, AreAllowedIfTheirBytesAre) {
     for (size_t id = 0; id < logits.size(); ++id) {
       JsonGrammar after = state;
       bool wanted = id < tokens.size() && tokens[id] && !tokens[id]->empty();
-      for (size_t i = 0; wanted && i < tokens[id]->size(); ++i) wanted = after.Take(static_cast<uint8_t>((*tokens[id])[i]));
+      for (size_t i = 0; wanted && i < tokens[id]->size(); ++i)
+        wanted = after.Take(static_cast<uint8_t>((*tokens[id])[i]));
       ASSERT_EQ(std::isfinite(logits[id]), wanted) << id;
       allowed += wanted ? 1 : 0;
     }

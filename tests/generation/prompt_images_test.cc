@@ -20,7 +20,9 @@ TEST(PlacedImages, WhatFollowsContinuesAfterTheLargestPosition) {
   // 5, an image of 2 x 3 tokens, 6, one of 1 x 1, 7; then generated tokens.
   const std::vector<int64_t> prompt = {5, 9, 9, 9, 9, 9, 9, 6, 9, 7};
   const PlacedImages placed(prompt, Images({{1, 4, 6}, {1, 2, 2}}), kKind, /*rotary=*/true);
-  const auto of = [&](int64_t token) { return std::array{placed.Position(token, 0), placed.Position(token, 1), placed.Position(token, 2)}; };
+  const auto of = [&](int64_t token) {
+    return std::array{placed.Position(token, 0), placed.Position(token, 1), placed.Position(token, 2)};
+  };
   using Three = std::array<int64_t, 3>;
   EXPECT_EQ(of(0), (Three{0, 0, 0}));
   EXPECT_EQ(of(3), (Three{1, 1, 3}));

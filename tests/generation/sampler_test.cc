@@ -67,11 +67,9 @@ TEST(Sampler, TheTemperatureIsAppliedFirst) {
 TEST(Sampler, SampleFrequenciesMatchProbabilities) {
   constexpr int kDraws = 20000;
   std::map<int64_t, int> counts;
-  for (int i = 0; i < kDraws; ++i)
-    ++counts[ChooseToken(kLogits, {.temperature = 1, .top_k = 3}, i % 100, i / 100)];
+  for (int i = 0; i < kDraws; ++i) ++counts[ChooseToken(kLogits, {.temperature = 1, .top_k = 3}, i % 100, i / 100)];
   EXPECT_EQ(counts.size(), 3u);
-  for (const auto& [token, share] :
-       std::map<int64_t, double>{{1, 0.4 / 0.9}, {3, 0.3 / 0.9}, {2, 0.2 / 0.9}}) {
+  for (const auto& [token, share] : std::map<int64_t, double>{{1, 0.4 / 0.9}, {3, 0.3 / 0.9}, {2, 0.2 / 0.9}}) {
     EXPECT_NEAR(counts[token], kDraws * share, 5 * std::sqrt(kDraws * share * (1 - share))) << token;
   }
 }
@@ -133,8 +131,7 @@ TEST(Sampler, TakesTheFirstOfTheLikeliest) {
 TEST(Sampler, DependsOnlyOnRowPositionAndSeed) {
   const auto drawn = [](uint64_t seed, int64_t row) {
     std::vector<int64_t> tokens;
-    for (int64_t i = 0; i < 50; ++i)
-      tokens.push_back(ChooseToken(kLogits, {.temperature = 1, .seed = seed}, row, i));
+    for (int64_t i = 0; i < 50; ++i) tokens.push_back(ChooseToken(kLogits, {.temperature = 1, .seed = seed}, row, i));
     return tokens;
   };
   EXPECT_EQ(drawn(1, 0), drawn(1, 0));
@@ -144,8 +141,7 @@ TEST(Sampler, DependsOnlyOnRowPositionAndSeed) {
 
 TEST(Sampler, KeepsThoseWithAShareOfTheLargest) {
   EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 1, .min_p = 0.6})), (std::vector<int64_t>{1, 3}));
-  EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 1, .min_p = 1})), (std::vector<int64_t>{1}))
-      << "at least one";
+  EXPECT_EQ(TokensOf(Candidates(kLogits, {.temperature = 1, .min_p = 1})), (std::vector<int64_t>{1})) << "at least one";
 }
 
 std::vector<float> Adjusted(std::vector<float> logits, const Sampling& sampling, std::vector<int64_t> prompt,
@@ -157,8 +153,7 @@ std::vector<float> Adjusted(std::vector<float> logits, const Sampling& sampling,
 TEST(Sampler, PenaltiesCountWhatWasGenerated) {
   const std::vector<float> plain = {1, 1, 1, -1};
   EXPECT_EQ(Adjusted(plain, {.presence_penalty = 0.5}, {0}, {1, 1}), (std::vector<float>{1, 0.5, 1, -1}));
-  EXPECT_EQ(Adjusted(plain, {.frequency_penalty = 0.25}, {0}, {1, 1, 2}),
-            (std::vector<float>{1, 0.5, 0.75, -1}));
+  EXPECT_EQ(Adjusted(plain, {.frequency_penalty = 0.25}, {0}, {1, 1, 2}), (std::vector<float>{1, 0.5, 0.75, -1}));
   EXPECT_EQ(Adjusted(plain, {.repetition_penalty = 2}, {0, 0}, {3}), (std::vector<float>{0.5, 1, 1, -2}))
       << "the prompt counts as well, each token once";
   EXPECT_EQ(Adjusted(plain, {.bias = {{2, 3.0}}}, {}, {}), (std::vector<float>{1, 1, 4, -1}));

@@ -26,9 +26,13 @@ uint64_t Mix(uint64_t before, int64_t token) {
   return x ^ (x >> 29U);
 }
 // All digests of a row change with the class of its length.
-uint64_t Start(const std::string& salt, int64_t length_class) { return Mix(std::hash<std::string>()(salt), length_class); }
+uint64_t Start(const std::string& salt, int64_t length_class) {
+  return Mix(std::hash<std::string>()(salt), length_class);
+}
 using LengthClasses = std::function<int64_t(int64_t)>;
-int64_t ClassOf(const LengthClasses& classes, const Tokens& tokens) { return classes ? classes(std::ssize(tokens)) : 0; }
+int64_t ClassOf(const LengthClasses& classes, const Tokens& tokens) {
+  return classes ? classes(std::ssize(tokens)) : 0;
+}
 int64_t NextToken(uint64_t digest) { return static_cast<int64_t>((digest >> 7U) % kVocabulary); }
 
 struct Wish {
@@ -64,7 +68,8 @@ class StandIn {
   explicit StandIn(const SchedulerOptions& options) : scheduler(options) {}
 
   int64_t Add(const Wish& wish, std::optional<int64_t> after = {}) {
-    const int64_t id = scheduler.Add({.prompt = wish.prompt, .salt = wish.salt, .after = after, .contents = wish.contents});
+    const int64_t id =
+        scheduler.Add({.prompt = wish.prompt, .salt = wish.salt, .after = after, .contents = wish.contents});
     rows_[id] = {wish, {}};
     return id;
   }
@@ -155,7 +160,8 @@ class StandIn {
     const auto slot = [&](int64_t position) -> uint64_t& {
       return memory[row.blocks.at(static_cast<size_t>(position / size)) * size + position % size];
     };
-    uint64_t digest = row.step.past == 0 ? Start(row.salt, ClassOf(scheduler.options().length_class, row.tokens)) : slot(row.step.past - 1);
+    uint64_t digest = row.step.past == 0 ? Start(row.salt, ClassOf(scheduler.options().length_class, row.tokens))
+                                         : slot(row.step.past - 1);
     for (int64_t i = row.step.past; i < row.step.past + row.step.fresh; ++i) {
       digest = MixAt(digest, row.tokens, i, row.contents);
       slot(i) = digest;
@@ -169,16 +175,13 @@ class StandIn {
 };
 
 std::vector<Wish> RandomWishes(std::mt19937& random, int count, int64_t longest) {
-  const auto below = [&](int64_t limit) {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(limit));
-  };
+  const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
   std::vector<Wish> wishes;
   for (int i = 0; i < count; ++i) {
     Wish wish{.count = 1 + below(longest / 2), .salt = below(4) == 0 ? "other" : ""};
     if (!wishes.empty() && below(2) == 0) {  // starts like an earlier one
       const Wish& earlier = wishes[static_cast<size_t>(below(std::ssize(wishes)))];
-      wish.prompt.assign(earlier.prompt.begin(),
-                         earlier.prompt.begin() + below(std::ssize(earlier.prompt)) + 1);
+      wish.prompt.assign(earlier.prompt.begin(), earlier.prompt.begin() + below(std::ssize(earlier.prompt)) + 1);
     }
     for (int64_t more = below(longest / 2) + 1; more > 0; --more) wish.prompt.push_back(below(3));
     wish.prompt.resize(std::min<size_t>(wish.prompt.size(), static_cast<size_t>(longest / 2)));
@@ -235,8 +238,7 @@ TEST(Scheduler, RowsGetTheTokensTheyGetAlone) {
       }
       ASSERT_LT(model.steps, 5000) << "seed " << seed << " does not end";
     }
-    EXPECT_EQ(model.scheduler.pool().available(), model.scheduler.pool().size())
-        << "a block is lost, seed " << seed;
+    EXPECT_EQ(model.scheduler.pool().available(), model.scheduler.pool().size()) << "a block is lost, seed " << seed;
     preemptions += model.scheduler.counts().preemptions;
     hits += model.scheduler.counts().prefix_hits;
   }
@@ -278,7 +280,8 @@ TEST(Scheduler, APromptIsReusedFromTheCache) {
 TEST(Scheduler, ContentsTellPrefixesApart) {
   StandIn model({.block_size = 4, .blocks = 100, .max_rows = 1});
   const auto cached = [&](int64_t content) {
-    const Wish wish{.prompt = Tokens(21, 7), .count = 1, .contents = {{.begin = 6, .end = 15, .content = {1, 2, 3, content}}}};
+    const Wish wish{
+        .prompt = Tokens(21, 7), .count = 1, .contents = {{.begin = 6, .end = 15, .content = {1, 2, 3, content}}}};
     const int64_t row = model.Add(wish);
     EXPECT_EQ(model.Step().at(row), Alone(wish)) << content;
     return model.scheduler.counts().prefix_hits;
@@ -322,8 +325,7 @@ TEST(Scheduler, ARowWhoseLeaderLeavesStarts) {
 }
 
 TEST(Scheduler, TheLastToComeGivesWay) {
-  StandIn model(
-      {.block_size = 1, .blocks = 12, .max_rows = 3, .max_batched_tokens = 32, .prefix_cache = false});
+  StandIn model({.block_size = 1, .blocks = 12, .max_rows = 3, .max_batched_tokens = 32, .prefix_cache = false});
   const Wish wish{.prompt = {1, 2, 3, 4}, .count = 6};
   const int64_t first = model.Add(wish), second = model.Add({.prompt = {4, 3, 2, 1}, .count = 6});
   std::vector<int64_t> order;

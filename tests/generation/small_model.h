@@ -30,8 +30,7 @@ inline const char* const kHeads = R"({"model_type": "qwen3", "architectures": ["
 class ModelFolder {
  public:
   explicit ModelFolder(const char* config)
-      : folder_(testing::TempDir() + "trireme_engine_" +
-                TestJob().GatherStrings(std::to_string(getpid()))[0]) {
+      : folder_(testing::TempDir() + "trireme_engine_" + TestJob().GatherStrings(std::to_string(getpid()))[0]) {
     if (TestJob().rank() == 0) {
       std::filesystem::create_directories(folder_);
       std::ofstream(folder_ / "config.json") << config;
@@ -50,8 +49,8 @@ class ModelFolder {
 };
 
 inline std::unique_ptr<Session> Open(const ModelFolder& model, std::vector<std::string> layout) {
-  layout.insert(layout.end(), {"model.path=" + model.path(), "model.init=random", "model.dtype=fp32",
-                               "device=cpu", "tuning.kind=full", "run.micro_batch=1", "run.seed=7"});
+  layout.insert(layout.end(), {"model.path=" + model.path(), "model.init=random", "model.dtype=fp32", "device=cpu",
+                               "tuning.kind=full", "run.micro_batch=1", "run.seed=7"});
   auto session = Session::Open(ParseConfig("", "test", layout), TestJob());
   session->TakeWeights();
   return session;

@@ -1,5 +1,5 @@
-// Decoders against the pixels that transformers loads, and what they do with files that are truncated, broken or too large: an
-// error that names the file, and under the address sanitizer nothing worse.
+// Decoders against the pixels that transformers loads, and what they do with files that are truncated, broken or too
+// large: an error that names the file, and under the address sanitizer nothing worse.
 #include "images/decode.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,8 @@ TEST(Decode, MutatedFilesAreReadOrRefused) {
       std::vector<uint8_t> mutated = file;
       for (size_t i = 0; i <= draw(4); ++i) mutated[draw(mutated.size())] = static_cast<uint8_t>(draw(256));
       if (draw(4) == 0) mutated.resize(draw(mutated.size()) + 1);
-      if (draw(4) == 0) mutated.insert(mutated.begin() + static_cast<ptrdiff_t>(draw(mutated.size())), 1 + draw(9), 0xff);
+      if (draw(4) == 0)
+        mutated.insert(mutated.begin() + static_cast<ptrdiff_t>(draw(mutated.size())), 1 + draw(9), 0xff);
       ++(ErrorOf([&] { DecodeImage(mutated, "it", 65536); }).empty() ? read : refused);
     }
   }

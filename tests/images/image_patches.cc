@@ -1,6 +1,7 @@
-// image_patches MODEL OUTPUT < NAMES: each image named on a line of the input (a path or a data: URL) through the model's image
-// processor. OUTPUT gets, per image, int64 time, height and width of its grid and the fp32 patches, or three zeros where the image is
-// refused; the reasons are printed, one line per image. For tests/parity/images_test.py, which compares it with transformers.
+// image_patches MODEL OUTPUT < NAMES: each image named on a line of the input (a path or a data: URL) through the
+// model's image processor. OUTPUT gets, per image, int64 time, height and width of its grid and the fp32 patches, or
+// three zeros where the image is refused; the reasons are printed, one line per image. For tests/parity/images_test.py,
+// which compares it with transformers.
 #include <fstream>
 #include <iostream>
 #include <string>

@@ -1,4 +1,5 @@
-// Sizes, resizing and patches: against numbers that transformers and torchvision printed, and settings that are refused.
+// Sizes, resizing and patches: against numbers that transformers and torchvision printed, and settings that are
+// refused.
 #include "images/processor.h"
 
 #include <gtest/gtest.h>
@@ -20,21 +21,16 @@ TEST(Resize, IsTorchvisionsToTheBit) {
   };
   // torchvision.transforms.v2.functional.resize of uint8, bicubic with antialias, of the pixels below.
   const std::vector<Case> cases = {
-    {1, 1, 28, 28, 68298160u},
-    {7, 5, 28, 56, 1241654003u},
-    {100, 40, 28, 28, 351512288u},
-    {300, 200, 84, 196, 301185218u},
-    {64, 64, 64, 32, 2398378209u},
-    {64, 64, 32, 64, 2395169296u},
-    {33, 77, 33, 77, 3688711132u},
-    {500, 3, 28, 140, 184729704u},
-    {2, 900, 56, 112, 1011030639u},
+      {1, 1, 28, 28, 68298160u},       {7, 5, 28, 56, 1241654003u},   {100, 40, 28, 28, 351512288u},
+      {300, 200, 84, 196, 301185218u}, {64, 64, 64, 32, 2398378209u}, {64, 64, 32, 64, 2395169296u},
+      {33, 77, 33, 77, 3688711132u},   {500, 3, 28, 140, 184729704u}, {2, 900, 56, 112, 1011030639u},
   };
   for (const Case& c : cases) {
     Image image(c.width, c.height);
     for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(i * i * 7 + i * 13);
     const Image resized = Resize(image, c.to_width, c.to_height);
-    EXPECT_EQ(DigestOf(resized.rgb), c.digest) << c.width << " x " << c.height << " to " << c.to_width << " x " << c.to_height;
+    EXPECT_EQ(DigestOf(resized.rgb), c.digest)
+        << c.width << " x " << c.height << " to " << c.to_width << " x " << c.to_height;
   }
 }
 
@@ -45,19 +41,20 @@ TEST(SizeFor, IsSmartResize) {
     PixelSize size, two, three;
   };
   const std::vector<Case> cases = {
-    {{1, 1}, {56, 56}, {256, 256}},
-    {{200, 1}, {812, 28}, {3648, 32}},
-    {{70, 42}, {56, 56}, {352, 224}},
-    {{98, 98}, {112, 112}, {256, 256}},
-    {{28, 28}, {56, 56}, {256, 256}},
-    {{14, 14}, {56, 56}, {256, 256}},
-    {{2000, 3000}, {812, 1204}, {1984, 3008}},
-    {{1999, 13}, {700, 28}, {3200, 32}},
-    {{15000, 20000}, {840, 1148}, {3520, 4704}},
-    {{55, 56}, {56, 56}, {256, 288}},
+      {{1, 1}, {56, 56}, {256, 256}},
+      {{200, 1}, {812, 28}, {3648, 32}},
+      {{70, 42}, {56, 56}, {352, 224}},
+      {{98, 98}, {112, 112}, {256, 256}},
+      {{28, 28}, {56, 56}, {256, 256}},
+      {{14, 14}, {56, 56}, {256, 256}},
+      {{2000, 3000}, {812, 1204}, {1984, 3008}},
+      {{1999, 13}, {700, 28}, {3200, 32}},
+      {{15000, 20000}, {840, 1148}, {3520, 4704}},
+      {{55, 56}, {56, 56}, {256, 288}},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(ImageProcessor(ProcessorSettings{}).SizeFor(c.size, "it"), c.two) << c.size.width << " x " << c.size.height;
+    EXPECT_EQ(ImageProcessor(ProcessorSettings{}).SizeFor(c.size, "it"), c.two)
+        << c.size.width << " x " << c.size.height;
     EXPECT_EQ(ImageProcessor(kThree).SizeFor(c.size, "it"), c.three) << c.size.width << " x " << c.size.height;
   }
   EXPECT_THROW(ImageProcessor(kThree).SizeFor({201, 1}, "it"), Error);
@@ -70,9 +67,16 @@ TEST(Tiles, AreOfTheNearestAspectRatio) {
     int64_t width, height, most, columns, rows;
   };
   const std::vector<Case> cases = {
-    {448, 448, 12, 1, 1}, {896, 448, 12, 2, 1}, {1344, 1344, 12, 3, 3},  // of equally near ones the largest that is filled by half
-    {634, 634, 12, 2, 2}, {633, 633, 12, 1, 1},  // half of 2 x 2 tiles, and less
-    {100, 1200, 12, 1, 12}, {100, 5000, 12, 1, 12}, {800, 600, 12, 4, 3}, {800, 600, 1, 1, 1},
+      {448, 448, 12, 1, 1},
+      {896, 448, 12, 2, 1},
+      {1344, 1344, 12, 3, 3},  // of equally near ones the largest that
+                               // is filled by half
+      {634, 634, 12, 2, 2},
+      {633, 633, 12, 1, 1},  // half of 2 x 2 tiles, and less
+      {100, 1200, 12, 1, 12},
+      {100, 5000, 12, 1, 12},
+      {800, 600, 12, 4, 3},
+      {800, 600, 1, 1, 1},
   };
   for (const Case& c : cases) {
     const TileGrid found = TilesFor(c.width, c.height, {.most = c.most});
@@ -102,8 +106,10 @@ TEST(Tiles, OfThinImagesAreRefused) {
 }
 
 TEST(WritePatches, OrdersBlocksRowsAndChannels) {
-  // Patches of 1 x 1, blocks of 2 x 2, one frame: an image of 4 x 2 whose red counts pixels, green 10 more, blue 20 more.
-  const ProcessorSettings settings{.patch_size = 1, .temporal_patch_size = 2, .merge_size = 2, .mean = {}, .std = {1, 1, 1}};
+  // Patches of 1 x 1, blocks of 2 x 2, one frame: an image of 4 x 2 whose red counts pixels, green 10 more, blue 20
+  // more.
+  const ProcessorSettings settings{
+      .patch_size = 1, .temporal_patch_size = 2, .merge_size = 2, .mean = {}, .std = {1, 1, 1}};
   const ImageProcessor processor(settings);
   Image image(4, 2);
   for (size_t i = 0; i < 8; ++i) {
@@ -115,7 +121,8 @@ TEST(WritePatches, OrdersBlocksRowsAndChannels) {
   const std::vector<int> order = {0, 1, 4, 5, 2, 3, 6, 7};
   for (size_t p = 0; p < 8; ++p) {
     for (size_t k = 0; k < 6; ++k) {  // channel, then frame
-      EXPECT_EQ(patches[6 * p + k], static_cast<float>(order[p] + 10 * static_cast<int>(k / 2)) / 255.0f) << p << " " << k;
+      EXPECT_EQ(patches[6 * p + k], static_cast<float>(order[p] + 10 * static_cast<int>(k / 2)) / 255.0f)
+          << p << " " << k;
     }
   }
 }
@@ -138,7 +145,9 @@ class Settings : public testing::Test {
 
 TEST_F(Settings, AreReadFromEitherFile) {
   EXPECT_NE(Complaint().find("preprocessor_config.json"), std::string::npos);
-  Write("preprocessor_config.json", R"({"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "image_processor_type": "Qwen2VLImageProcessor"})");
+  Write(
+      "preprocessor_config.json",
+      R"({"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "image_processor_type": "Qwen2VLImageProcessor"})");
   EXPECT_EQ(ProcessorSettings::Read(folder_).max_pixels, 12845056);
   Write("processor_config.json", R"({"image_processor": {"size": {"shortest_edge": 65536, "longest_edge": 16777216},
     "patch_size": 16, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}})");

@@ -1,4 +1,5 @@
-// Small image files of every format, written by Pillow 13, with the digest of the pixels that transformers' load_image returns.
+// Small image files of every format, written by Pillow 13, with the digest of the pixels that transformers' load_image
+// returns.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +61,7 @@ inline const std::vector<SmallImage> kSmallImages = {
     {"webp", 9, 7, 2259554u,
      "UklGRnYAAABXRUJQVlA4IGoAAAAwAgCdASoJAAcAAsBMJbACdDKKwVzqxCxhAADOK9HV0kAeOMR6jbyMinHWIWXstXkFzB++0sqj"
      "quPyMp9Xe+/dtsjHDH7Iiwf91/yb+m2OVUG9fX+v9ZbHqJfrif9nJnNl+2H+tEXtdjgA"},
-    {"lossless webp", 9, 7, 2260507u,
-     "UklGRiwAAABXRUJQVlA4TB8AAAAvCIABAM1lRP8DhNlGDCOY0vx97nUCAztQMQENU04AAA=="},
+    {"lossless webp", 9, 7, 2260507u, "UklGRiwAAABXRUJQVlA4TB8AAAAvCIABAM1lRP8DhNlGDCOY0vx97nUCAztQMQENU04AAA=="},
     {"bmp", 9, 7, 2260507u,
      "Qk36AAAAAAAAADYAAAAoAAAACQAAAAcAAAABABgAAAAAAMQAAADEDgAAxA4AAAAAAAAAAAAAWgq6axvLfCzcjT3tnk7+r18PwHAg"
      "0YEx4pJCADvrm0z8rF0NvW4ezn8v35BA8KFRAbJiEsNzIwAczHwt3Y0+7p5P/69gEMBxIdGCMuKTQ/OkVAQA/a1dDr5uH89/MOCQ"

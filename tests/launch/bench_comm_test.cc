@@ -41,14 +41,12 @@ TEST(BenchComm, EveryOperationAgainstMpi) {
     const double gbs = line["bytes"].get<double>() / line["us"].get<double>() / 1e3;
     EXPECT_NEAR(line["algbw_gbs"].get<double>(), gbs, 1e-3 + gbs * 1e-3);
   }
-  EXPECT_EQ(ops,
-            (std::set<std::string>{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}));
+  EXPECT_EQ(ops, (std::set<std::string>{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}));
   EXPECT_EQ(lines.size(), 5u * 4u);
 }
 
 TEST(BenchComm, BytesAreWholeElementsOnEveryRank) {
-  for (const Json& line :
-       Lines(Mpirun(3) + "--min-bytes 1K --max-bytes 4K --op all_gather --op all_to_all")) {
+  for (const Json& line : Lines(Mpirun(3) + "--min-bytes 1K --max-bytes 4K --op all_gather --op all_to_all")) {
     EXPECT_EQ(line["bytes"].get<size_t>() % (3 * sizeof(float)), 0u);
     EXPECT_FALSE(line.contains("peer_us"));
   }

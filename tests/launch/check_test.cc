@@ -60,8 +60,7 @@ TEST(Check, UnderMpirunVerifiesEveryGroup) {
 TEST(Check, TextContainsTheGroupsAndTheResult) {
   const ShellResult result = RunShell(Mpirun(2) + "check --set parallel.tensor=2");
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_NE(result.out.find("verified   all_reduce over world, 2 ranks: fp32"), std::string::npos)
-      << result.out;
+  EXPECT_NE(result.out.find("verified   all_reduce over world, 2 ranks: fp32"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("verified   all_reduce over tp, 2 ranks: fp32"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("of device memory per rank"), std::string::npos) << result.out;
   EXPECT_EQ(result.err, "");
@@ -82,8 +81,8 @@ TEST(Check, MoreRanksThanDevicesExitsWithTwoAndSaysWhatToSet) {
 }
 
 TEST(Check, GroupsThatDoNotFitIntoTheDeviceAreAnErrorWithTheSum) {
-  const ShellResult result = RunShell("TWIN_DEVICE_MEMORY_GB=1 " + Mpirun(2) +
-                                      "check --set parallel.tensor=2 --set comm.buffer_mb=600");
+  const ShellResult result =
+      RunShell("TWIN_DEVICE_MEMORY_GB=1 " + Mpirun(2) + "check --set parallel.tensor=2 --set comm.buffer_mb=600");
   EXPECT_EQ(result.status, 1) << result.out;
   EXPECT_NE(result.err.find("group tp"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("600 MB"), std::string::npos) << result.err;

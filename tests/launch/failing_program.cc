@@ -20,21 +20,18 @@ bool IsChosen(const Arguments& arguments, const Job& job) {
 
 template <typename Failure>
 Command Failing(const std::string& name, Failure fail) {
-  return {
-      .name = name,
-      .summary = "fails",
-      .options = {{.name = "rank", .value_name = "R", .help = "the only rank that fails; by default all do"}},
-      .run = [fail](const Arguments& arguments, Job& job) {
-        if (IsChosen(arguments, job)) fail();
-        job.Barrier();
-      }};
+  return {.name = name,
+          .summary = "fails",
+          .options = {{.name = "rank", .value_name = "R", .help = "the only rank that fails; by default all do"}},
+          .run = [fail](const Arguments& arguments, Job& job) {
+            if (IsChosen(arguments, job)) fail();
+            job.Barrier();
+          }};
 }
 
 // Rank 1 fails a while after the others have noticed that it does not answer.
 Command FailingPeer() {
-  return {.name = "peer",
-          .summary = "rank 1 fails, the others because of it",
-          .run = [](const Arguments&, Job& job) {
+  return {.name = "peer", .summary = "rank 1 fails, the others because of it", .run = [](const Arguments&, Job& job) {
             if (job.rank() != 1) throw RemoteError("rank 1 is gone");
             std::this_thread::sleep_for(std::chrono::milliseconds(500));
             throw RuntimeError("the device is on fire");
@@ -42,9 +39,7 @@ Command FailingPeer() {
 }
 
 Command Late() {
-  return {.name = "late",
-          .summary = "rank 1 comes late to a barrier",
-          .run = [](const Arguments&, Job& job) {
+  return {.name = "late", .summary = "rank 1 comes late to a barrier", .run = [](const Arguments&, Job& job) {
             if (job.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
             job.Barrier();
           }};

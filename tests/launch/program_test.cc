@@ -21,9 +21,7 @@ const std::string kTrireme = TRIREME_PROGRAM;
 const std::string kFailing = FAILING_PROGRAM;
 const std::string kMpirun = MPIRUN;
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string WriteFile(const std::string& name, const std::string& text) {
   const std::string path = testing::TempDir() + name;
@@ -113,8 +111,7 @@ TEST(AloneTest, PathsThatAreNotFilesAreRefusedByName) {
       {"plan " + loop, loop + link},
       {"inspect " + loop, loop + link},
       {"inspect " + folder + name, folder + name + ": cannot be read: File name too long\n"},
-      {"train " + dry + " --dry-run --set model.path=" + loop,
-       loop + "/config.json" + link},
+      {"train " + dry + " --dry-run --set model.path=" + loop, loop + "/config.json" + link},
       {"train " + dry + " --dry-run --set model.path=" + model,
        model + "/config.json: cannot be read as JSON: number overflow parsing '1e999'\n"},
       {"plan $'a\\x1b[2Jb'", "a\\x1b[2Jb: cannot be read: No such file or directory\n"},
@@ -142,8 +139,7 @@ TEST(AloneTest, InspectShowsControlCharactersOfNames) {
 TEST(AloneTest, FailuresAtRunTimeExitWithOne) {
   const ShellResult runtime = RunShell(kFailing + " runtime");
   EXPECT_EQ(runtime.status, 1);
-  EXPECT_TRUE(Contains(runtime.err, "[rank 0] ") && Contains(runtime.err, "the device is on fire\n"))
-      << runtime.err;
+  EXPECT_TRUE(Contains(runtime.err, "[rank 0] ") && Contains(runtime.err, "the device is on fire\n")) << runtime.err;
   const ShellResult unexpected = RunShell(kFailing + " unexpected");
   EXPECT_EQ(unexpected.status, 1);
   EXPECT_TRUE(Contains(unexpected.err, "unexpected: index 9\n")) << unexpected.err;
@@ -212,8 +208,7 @@ TEST(JobTest, ARankThatWaitsInMpiReportsIt) {
   const ShellResult start = RunShell(run + "sh -c 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then sleep 4; fi; exec " +
                                      kFailing + " write --to /dev/null'");
   EXPECT_EQ(start.status, 0) << start.err;
-  EXPECT_TRUE(Contains(start.err, "rank 0 (host ") && Contains(start.err, " s in MPI_Init: another rank"))
-      << start.err;
+  EXPECT_TRUE(Contains(start.err, "rank 0 (host ") && Contains(start.err, " s in MPI_Init: another rank")) << start.err;
   const ShellResult wrong = RunShell("TRIREME_HANG_REPORT_SECONDS=soon " + kMpirun + " -n 1 " + kFailing + " late");
   EXPECT_EQ(wrong.status, 2) << wrong.err;
   EXPECT_TRUE(Contains(wrong.err, "TRIREME_HANG_REPORT_SECONDS is 'soon'; write")) << wrong.err;
@@ -230,8 +225,7 @@ TEST(JobTest, TheRankThatFailedFirstIsReportedFirst) {
   const ShellResult result = RunShell(kMpirun + " -n 3 " + kFailing + " peer");
   EXPECT_EQ(result.status, 1);
   const std::string first_line = result.err.substr(0, result.err.find('\n'));
-  EXPECT_TRUE(Contains(first_line, "[rank 1] ") && Contains(first_line, "the device is on fire"))
-      << result.err;
+  EXPECT_TRUE(Contains(first_line, "[rank 1] ") && Contains(first_line, "the device is on fire")) << result.err;
   EXPECT_EQ(CountRunning(kFailing), 0);
 }
 

@@ -48,15 +48,13 @@ TEST(Models, Qwen3MoeMixesDenseAndExpertLayers) {
                         {"norm_topk_prob", true}};
   const LayerGraph graph = Build(Config("qwen3_moe", experts));
   std::vector<bool> sparse;
-  for (size_t i = 1; i <= 6; ++i)
-    sparse.push_back(std::get<DecoderSpec>(graph.layers[i].spec).experts.has_value());
+  for (size_t i = 1; i <= 6; ++i) sparse.push_back(std::get<DecoderSpec>(graph.layers[i].spec).experts.has_value());
   EXPECT_EQ(sparse, (std::vector<bool>{false, true, false, false, false, true}));
   EXPECT_TRUE(Decoder(graph).attention.qk_norm);
   const ExpertsSpec& spec = *std::get<DecoderSpec>(graph.layers[2].spec).experts;
   EXPECT_EQ(spec.ffn, 24);
   EXPECT_EQ(spec.router, (RouterRule{.experts = 8, .top_k = 2, .normalise = true}));
-  EXPECT_EQ(graph.layers[2].hf_names.at("experts.up.weight"),
-            "model.layers.1.mlp.experts.{expert}.up_proj.weight");
+  EXPECT_EQ(graph.layers[2].hf_names.at("experts.up.weight"), "model.layers.1.mlp.experts.{expert}.up_proj.weight");
   EXPECT_NE(ToText(graph).find("2 of 8 experts 32 > 24"), std::string::npos);
   // transformers 5 uses another key for the number of experts.
   Json renamed = experts;
@@ -153,23 +151,19 @@ TEST(Models, GraphHasEmbeddingLayersAndHead) {
   EXPECT_EQ(graph.layers[2].hf_names.at("attention.q.weight"), "model.layers.1.self_attn.q_proj.weight");
   EXPECT_EQ(Decoder(graph).attention.head_dim, 16);
   EXPECT_TRUE(std::get<HeadSpec>(graph.layers.back().spec).tied);
-  EXPECT_NE(ToText(graph).find("layers.0: attention 4 heads of 16 (2 key-value), mlp 32 > 48"),
-            std::string::npos);
+  EXPECT_NE(ToText(graph).find("layers.0: attention 4 heads of 16 (2 key-value), mlp 32 > 48"), std::string::npos);
 }
 
 TEST(Models, BothSpellingsOfRopeAndType) {
-  const Json scaling = {{"factor", 8.0},
-                        {"low_freq_factor", 1.0},
-                        {"high_freq_factor", 4.0},
-                        {"original_max_position_embeddings", 4096}};
+  const Json scaling = {
+      {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 4096}};
   Json old_scaling = scaling, new_scaling = scaling;
   old_scaling["type"] = "llama3";
   new_scaling["rope_type"] = "llama3";
   new_scaling["rope_theta"] = 5e5;
-  const LayerGraph old_graph = Build(
-      Config("llama", {{"rope_theta", 5e5}, {"rope_scaling", old_scaling}, {"torch_dtype", "bfloat16"}}));
-  const LayerGraph new_graph =
-      Build(Config("llama", {{"rope_parameters", new_scaling}, {"dtype", "bfloat16"}}));
+  const LayerGraph old_graph =
+      Build(Config("llama", {{"rope_theta", 5e5}, {"rope_scaling", old_scaling}, {"torch_dtype", "bfloat16"}}));
+  const LayerGraph new_graph = Build(Config("llama", {{"rope_parameters", new_scaling}, {"dtype", "bfloat16"}}));
   EXPECT_EQ(InverseFrequencies(Decoder(old_graph).attention.rope),
             InverseFrequencies(Decoder(new_graph).attention.rope));
   EXPECT_EQ(Decoder(new_graph).attention.rope.scaling, RopeSpec::Scaling::kLlama3);
@@ -178,34 +172,42 @@ TEST(Models, BothSpellingsOfRopeAndType) {
   EXPECT_EQ(new_graph.dtype, DType::kBf16);
 }
 
-// A key that nobody reads may change the model's function; one that is null, or on the list, or begins with _, does not.
+// A key that nobody reads may change the model's function; one that is null, or on the list, or begins with _, does
+// not.
 TEST(Models, RefusesKeysThatNothingReads) {
-  EXPECT_EQ(RefusalOf(Config("llama", {{"logit_scale", 0.5}})),
-            "config.json: logit_scale is 0.5, and this key is not known here: it may change what the model computes. If it "
-            "does not, rename it to _logit_scale, which is ignored");
-  EXPECT_EQ(RefusalOf(Config("llama", {{"_logit_scale", 0.5}, {"logit_scale", nullptr}, {"use_cache", true}})), "accepted");
+  EXPECT_EQ(
+      RefusalOf(Config("llama", {{"logit_scale", 0.5}})),
+      "config.json: logit_scale is 0.5, and this key is not known here: it may change what the model computes. If it "
+      "does not, rename it to _logit_scale, which is ignored");
+  EXPECT_EQ(RefusalOf(Config("llama", {{"_logit_scale", 0.5}, {"logit_scale", nullptr}, {"use_cache", true}})),
+            "accepted");
   EXPECT_NE(RefusalOf(Config("llama", {{"num_experts", 8}})), "accepted");  // of other families
   const Json scaling = {{"rope_type", "linear"}, {"factor", 2.0}, {"beta_fast", 3}};
-  EXPECT_NE(RefusalOf(Config("llama", {{"rope_parameters", scaling}})).find("rope_parameters: beta_fast is 3"), std::string::npos);
+  EXPECT_NE(RefusalOf(Config("llama", {{"rope_parameters", scaling}})).find("rope_parameters: beta_fast is 3"),
+            std::string::npos);
 }
 
 // The published DeepSeek-V3 says so; blocks of fp8 are read.
 TEST(Models, RefusesWeightsQuantisedInAnotherWay) {
   const auto with = [](const Json& how) { return RefusalOf(Config("llama", {{"quantization_config", how}})); };
-  const Json fp8 = {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
+  const Json fp8 = {
+      {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
   EXPECT_EQ(with(fp8), "accepted");
   EXPECT_EQ(with({{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"lm_head"}}}), "accepted");
   EXPECT_NE(with({{"quant_method", "mxfp4"}, {"block", 16}}).find("block is 16"), std::string::npos);
   EXPECT_EQ(with({{"quant_method", "gptq"}, {"bits", 4}, {"sym", true}}), "accepted");
-  EXPECT_NE(with({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}}).find("wanted gptq or gptq_v2"), std::string::npos);
+  EXPECT_NE(with({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}}).find("wanted gptq or gptq_v2"),
+            std::string::npos);
   EXPECT_EQ(with({{"quant_method", "awq"}, {"bits", 4}, {"version", "gemm"}, {"zero_point", true}}), "accepted");
   EXPECT_NE(with({{"quant_method", "awq"}, {"version", "gemv"}}).find("version is \"gemv\""), std::string::npos);
   const Json group = {{"weights", {{"num_bits", 4}, {"type", "int"}, {"symmetric", true}}}, {"targets", {"Linear"}}};
-  Json compressed = {{"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}, {"config_groups", {{"group_0", group}}}};
+  Json compressed = {
+      {"quant_method", "compressed-tensors"}, {"format", "pack-quantized"}, {"config_groups", {{"group_0", group}}}};
   EXPECT_EQ(with(compressed), "accepted");
   compressed["config_groups"]["group_0"]["input_activations"] = {{"num_bits", 8}};
   EXPECT_NE(with(compressed).find("input_activations is"), std::string::npos);
-  EXPECT_NE(with({{"quant_method", "hqq"}, {"bits", 4}}).find("has the quant_method 'hqq'; wanted fp8"), std::string::npos);
+  EXPECT_NE(with({{"quant_method", "hqq"}, {"bits", 4}}).find("has the quant_method 'hqq'; wanted fp8"),
+            std::string::npos);
   EXPECT_EQ(with({{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}), "accepted");
   EXPECT_EQ(with({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}), "accepted");
   EXPECT_NE(with({{"quant_method", "bitsandbytes"}}).find("neither load_in_4bit nor load_in_8bit"), std::string::npos);
@@ -243,7 +245,8 @@ TEST(Models, NormsAndRotationsOfBranches) {
             "config.json: partial_rotary_factor is 1.5; wanted above 0 and at most 1");
   EXPECT_NE(RefusalOf(Config("llama", {{"partial_rotary_factor", 0.5}})), "accepted") << "transformers' Llama has none";
   EXPECT_TRUE(Decoder(Build(Config("ernie4_5"))).attention.interleaved);
-  EXPECT_TRUE(std::get<HeadSpec>(Build(Config("ernie4_5")).layers.back().spec).tied) << "unless the config says otherwise";
+  EXPECT_TRUE(std::get<HeadSpec>(Build(Config("ernie4_5")).layers.back().spec).tied)
+      << "unless the config says otherwise";
   const Json alpha = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}, {"beta_fast", 32}};
   const DecoderSpec hunyuan = Decoder(Build(Config("hunyuan_v1_dense", {{"head_dim", 8}, {"rope_scaling", alpha}})));
   EXPECT_TRUE(hunyuan.attention.late_qk_norm);
@@ -261,7 +264,8 @@ TEST(Models, DynamicRopeStartsAtTheModelsLongest) {
   EXPECT_EQ(HfConfig(Config("llama", {{"max_position_embeddings", 64}}), "config.json").LongestSequence(), 64);
   EXPECT_EQ(RefusalOf(Config("llama", {{"max_position_embeddings", 64}, {"rope_scaling", {{"type", "dynamic"}}}})),
             "config.json: rope_scaling: factor is missing; the type 'dynamic' needs a number of at least 1");
-  EXPECT_NE(RefusalOf(Config("llama", {{"rope_scaling", dynamic}})).find("needs max_position_embeddings"), std::string::npos);
+  EXPECT_NE(RefusalOf(Config("llama", {{"rope_scaling", dynamic}})).find("needs max_position_embeddings"),
+            std::string::npos);
 }
 
 // Phi-4-mini rotates a part of each head; the length of its pretraining stands beside the scaling.
@@ -269,7 +273,10 @@ TEST(Models, LongropeOfBothSpellings) {
   const Json factors = {{"short_factor", {1.0, 1.5, 2.0}}, {"long_factor", {4.0, 8.0, 16.0}}};
   Json old = factors, current = factors;
   old["type"] = "longrope";
-  current.update({{"rope_type", "longrope"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 0.75}, {"original_max_position_embeddings", 16}});
+  current.update({{"rope_type", "longrope"},
+                  {"rope_theta", 1e4},
+                  {"partial_rotary_factor", 0.75},
+                  {"original_max_position_embeddings", 16}});
   const Json sizes = {{"max_position_embeddings", 256}, {"original_max_position_embeddings", 16}};
   const auto phi = [&](const char* key, const Json& scaling, const Json& more = Json::object()) {
     Json config = Config("phi3", sizes);
@@ -277,7 +284,8 @@ TEST(Models, LongropeOfBothSpellings) {
     config.update(more);
     return config;
   };
-  for (const Json& config : {phi("rope_scaling", old, {{"partial_rotary_factor", 0.75}}), phi("rope_parameters", current)}) {
+  for (const Json& config :
+       {phi("rope_scaling", old, {{"partial_rotary_factor", 0.75}}), phi("rope_parameters", current)}) {
     const RopeSpec rope = Decoder(Build(config)).attention.rope;
     EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kLongrope);
     EXPECT_EQ(rope.rotary_dim, 6);
@@ -287,11 +295,13 @@ TEST(Models, LongropeOfBothSpellings) {
   }
   old["attention_factor"] = 1.25;
   EXPECT_EQ(Decoder(Build(phi("rope_scaling", old, {{"partial_rotary_factor", 0.75}}))).attention.rope.magnitude, 1.25);
-  EXPECT_EQ(RefusalOf(phi("rope_scaling", old)),
-            "config.json: rope_scaling: short_factor has 3 numbers; wanted 4 above 0, one for each pair of rotated elements");
+  EXPECT_EQ(
+      RefusalOf(phi("rope_scaling", old)),
+      "config.json: rope_scaling: short_factor has 3 numbers; wanted 4 above 0, one for each pair of rotated elements");
   EXPECT_EQ(RefusalOf(phi("rope_scaling", {{"type", "linear"}, {"factor", 2.0}})),
             "config.json: rope_scaling has the type 'linear'; wanted default or longrope");
-  EXPECT_EQ(RefusalOf(phi("rope_scaling", nullptr, {{"lm_head_bias", true}})), "config.json: lm_head_bias is true; only false is supported");
+  EXPECT_EQ(RefusalOf(phi("rope_scaling", nullptr, {{"lm_head_bias", true}})),
+            "config.json: lm_head_bias is true; only false is supported");
 }
 
 // Layers with and without a window have rotary embeddings of their own, in the keys of both generations.
@@ -303,13 +313,16 @@ TEST(Models, RotateByKindOfLayer) {
     }
     return found;
   };
-  const Json four = {{"hidden_act", nullptr}, {"num_hidden_layers", 3}, {"sliding_window_pattern", 3},
+  const Json four = {{"hidden_act", nullptr}, {"num_hidden_layers", 3},      {"sliding_window_pattern", 3},
                      {"rope_theta", 2e6},     {"rope_local_base_freq", 3e4}, {"sliding_window", 9}};
   EXPECT_EQ(thetas(Config("gemma3_text", four)), (std::vector<double>{3e4, 3e4, 2e6}));
-  Json five = {{"hidden_act", nullptr}, {"num_hidden_layers", 3}, {"sliding_window", 9},
+  Json five = {{"hidden_act", nullptr},
+               {"num_hidden_layers", 3},
+               {"sliding_window", 9},
                {"layer_types", {"sliding_attention", "sliding_attention", "full_attention"}},
-               {"rope_parameters", {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 2e6}}},
-                                    {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}};
+               {"rope_parameters",
+                {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 2e6}}},
+                 {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}};
   EXPECT_EQ(ToText(Build(Config("gemma3_text", five))), ToText(Build(Config("gemma3_text", four))));
   EXPECT_EQ(thetas(Config("gemma3_text", five)), (std::vector<double>{3e4, 3e4, 2e6}));
   five["rope_parameters"]["rope_theta"] = 5e5;
@@ -332,8 +345,11 @@ TEST(Models, ExpertsOfOtherKeys) {
   linear["attn_type_list"] = {1, 0};
   EXPECT_EQ(RefusalOf(Config("minimax_m2", linear)),
             "config.json: attn_type_list has 0; only 1, full attention, is supported");
-  const Json glm = {{"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24},
-                    {"n_shared_experts", 1}, {"num_nextn_predict_layers", 1}};
+  const Json glm = {{"n_routed_experts", 8},
+                    {"num_experts_per_tok", 2},
+                    {"moe_intermediate_size", 24},
+                    {"n_shared_experts", 1},
+                    {"num_nextn_predict_layers", 1}};
   const LayerGraph glm4_moe = Build(Config("glm4_moe", glm));
   EXPECT_FALSE(Decoder(glm4_moe).experts.has_value()) << "the first layer is dense";
   EXPECT_TRUE(std::get<DecoderSpec>(glm4_moe.layers[2].spec).experts->router.correction_bias);
@@ -425,8 +441,9 @@ TEST(Models, HaveTheWindowsOfTheirKeys) {
   listed["layer_types"] = {"sliding_attention"};
   EXPECT_EQ(RefusalOf(with("qwen2", listed)), "config.json: layer_types has 1 entries; num_hidden_layers is 3");
   listed["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
-  EXPECT_EQ(RefusalOf(with("qwen2", listed)), "config.json: layer_types has 'linear_attention' for layer 1; wanted "
-                                              "full_attention or sliding_attention");
+  EXPECT_EQ(RefusalOf(with("qwen2", listed)),
+            "config.json: layer_types has 'linear_attention' for layer 1; wanted "
+            "full_attention or sliding_attention");
 }
 
 }  // namespace

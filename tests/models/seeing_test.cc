@@ -1,5 +1,5 @@
-// Models that see: the layers, names and refusals that follow from their configs; where the tower may lie in a pipeline; and
-// which of their parts a tuning reaches.
+// Models that see: the layers, names and refusals that follow from their configs; where the tower may lie in a
+// pipeline; and which of their parts a tuning reaches.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 Json Text(const Json& rope) {
-  return {{"vocab_size", 101},        {"hidden_size", 32},       {"num_hidden_layers", 5},
+  return {{"vocab_size", 101},        {"hidden_size", 32},        {"num_hidden_layers", 5},
           {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 16},
           {"intermediate_size", 48},  {"hidden_act", "silu"},     {"rope_parameters", rope}};
 }
@@ -54,8 +54,14 @@ Json Tiled(const Json& changes = Json::object()) {
   text["model_type"] = "qwen2";
   Json config = {{"model_type", "internvl"},
                  {"text_config", text},
-                 {"vision_config", {{"num_hidden_layers", 2}, {"hidden_size", 16}, {"num_attention_heads", 2}, {"intermediate_size", 24},
-                                    {"image_size", {16, 16}}, {"patch_size", {4, 4}}, {"attention_bias", true}}},
+                 {"vision_config",
+                  {{"num_hidden_layers", 2},
+                   {"hidden_size", 16},
+                   {"num_attention_heads", 2},
+                   {"intermediate_size", 24},
+                   {"image_size", {16, 16}},
+                   {"patch_size", {4, 4}},
+                   {"attention_bias", true}}},
                  {"image_seq_length", 4},
                  {"image_token_id", 99}};
   config.update(changes, /*merge_objects=*/true);
@@ -101,13 +107,15 @@ TEST(Seeing, TheTowerComesBeforeTheEmbedding) {
 
 TEST(Seeing, NamesAreThoseOfTheFiles) {
   const std::set<std::string> old_names = NamesIn(Build(Qwen25())), names = NamesIn(Build(Qwen3()));
-  for (const char* name : {"visual.patch_embed.proj.weight", "visual.blocks.2.attn.qkv.bias", "visual.merger.mlp.2.weight",
-                           "model.layers.4.self_attn.q_proj.bias", "model.embed_tokens.weight", "lm_head.weight"}) {
+  for (const char* name :
+       {"visual.patch_embed.proj.weight", "visual.blocks.2.attn.qkv.bias", "visual.merger.mlp.2.weight",
+        "model.layers.4.self_attn.q_proj.bias", "model.embed_tokens.weight", "lm_head.weight"}) {
     EXPECT_TRUE(old_names.contains(name)) << name;
   }
-  for (const char* name : {"model.visual.pos_embed.weight", "model.visual.blocks.0.mlp.linear_fc1.bias",
-                           "model.visual.deepstack_merger_list.1.norm.bias", "model.language_model.layers.4.self_attn.q_norm.weight",
-                           "model.language_model.norm.weight", "lm_head.weight"}) {
+  for (const char* name :
+       {"model.visual.pos_embed.weight", "model.visual.blocks.0.mlp.linear_fc1.bias",
+        "model.visual.deepstack_merger_list.1.norm.bias", "model.language_model.layers.4.self_attn.q_norm.weight",
+        "model.language_model.norm.weight", "lm_head.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -116,13 +124,15 @@ TEST(Seeing, InternVLHasTilesAndATextModelByItsName) {
   const LayerGraph graph = Build(Tiled());
   EXPECT_EQ(graph.images->tile, 4);
   EXPECT_EQ(graph.images->elements, 48);
-  const std::set<std::string> names = NamesIn(graph), wide = NamesIn(Build(Tiled(
-      {{"text_config", {{"model_type", "qwen3"}}},
-       {"vision_config", {{"norm_type", "rms_norm"}, {"use_qk_norm", true}, {"attention_bias", false}}}})));
+  const std::set<std::string> names = NamesIn(graph),
+                              wide = NamesIn(Build(Tiled(
+                                  {{"text_config", {{"model_type", "qwen3"}}},
+                                   {"vision_config",
+                                    {{"norm_type", "rms_norm"}, {"use_qk_norm", true}, {"attention_bias", false}}}})));
   for (const char* name : {"vision_tower.embeddings.cls_token", "vision_tower.embeddings.position_embeddings",
-                           "vision_tower.encoder.layer.1.lambda_2", "vision_tower.encoder.layer.0.attention.k_proj.bias",
-                           "multi_modal_projector.linear_2.bias", "language_model.model.layers.4.self_attn.q_proj.bias",
-                           "language_model.lm_head.weight"}) {
+                           "vision_tower.encoder.layer.1.lambda_2",
+                           "vision_tower.encoder.layer.0.attention.k_proj.bias", "multi_modal_projector.linear_2.bias",
+                           "language_model.model.layers.4.self_attn.q_proj.bias", "language_model.lm_head.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_TRUE(wide.contains("vision_tower.encoder.layer.0.attention.q_norm.weight"));
@@ -148,20 +158,25 @@ TEST(Seeing, TiedByTheRootOrByEither) {
 }
 
 TEST(Seeing, RefusesWhatItWouldComputeWrongly) {
-  ExpectRefused(Qwen25({{"text_config", {{"rope_parameters", {{"mrope_section", {2, 3, 4}}}}}}}), "add up to 9; wanted 3 for the 8");
-  ExpectRefused(Qwen3({{"text_config", {{"rope_parameters", {{"mrope_interleaved", false}}}}}}), "mrope_interleaved is false");
+  ExpectRefused(Qwen25({{"text_config", {{"rope_parameters", {{"mrope_section", {2, 3, 4}}}}}}}),
+                "add up to 9; wanted 3 for the 8");
+  ExpectRefused(Qwen3({{"text_config", {{"rope_parameters", {{"mrope_interleaved", false}}}}}}),
+                "mrope_interleaved is false");
   ExpectRefused(Qwen3({{"vision_config", {{"hidden_act", "gelu"}}}}), "hidden_act");
-  ExpectRefused(Qwen3({{"vision_config", {{"deepstack_visual_indexes", {2, 0}}}}}), "wanted ascending indices of the 3 layers");
+  ExpectRefused(Qwen3({{"vision_config", {{"deepstack_visual_indexes", {2, 0}}}}}),
+                "wanted ascending indices of the 3 layers");
   ExpectRefused(Qwen3({{"vision_config", {{"num_position_embeddings", 35}}}}), "35 is no square number");
   ExpectRefused(Qwen3({{"vision_config", {{"out_hidden_size", 24}}}}), "out_hidden_size is 24");
   ExpectRefused(Qwen3({{"vision_config", {{"window_attention", true}}}}), "window_attention");
   ExpectRefused(Qwen25({{"audio_config", {{"depth", 1}}}}), "audio_config");
   ExpectRefused(Tiled({{"vision_config", {{"image_size", {16, 32}}}}}), "wanted a square");
-  ExpectRefused(Tiled({{"image_seq_length", 256}}), "image_seq_length is 256; a tile of vision_config.image_size has 4");
+  ExpectRefused(Tiled({{"image_seq_length", 256}}),
+                "image_seq_length is 256; a tile of vision_config.image_size has 4");
   ExpectRefused(Tiled({{"vision_config", {{"use_mean_pooling", false}}}}), "use_mean_pooling");
   ExpectRefused(Tiled({{"text_config", {{"model_type", "gpt2"}}}}), "text_config.model_type 'gpt2'");
   ExpectRefused(Tiled({{"model_type", "internvl_chat"}}), "whose name ends in -hf");
-  ExpectRefused(Qwen25({{"vision_config", {{"window_size", 20}}}}), "window_size = 20; wanted a multiple of a token's 8 pixels");
+  ExpectRefused(Qwen25({{"vision_config", {{"window_size", 20}}}}),
+                "window_size = 20; wanted a multiple of a token's 8 pixels");
   ExpectRefused(Qwen25({{"image_token_id", 101}}), "image_token_id is 101; the vocabulary has 101 tokens");
   ExpectRefused(Qwen3({{"vision_config", {{"depth", 7}, {"deepstack_visual_indexes", {0, 1, 2, 3, 4, 5}}}}}),
                 "names 6 layers; the text model has 5");
@@ -174,7 +189,8 @@ TEST(Seeing, LayersThatTakeFeaturesStayInTheFirstStage) {
   const LayerGraph graph = Build(Qwen3());
   for (const int stages : {1, 2, 3, 4}) EXPECT_GE(PartitionLayers(graph, stages, {}, 64).front().end, 8u) << stages;
   EXPECT_EQ(PartitionLayers(graph, 2, {3, 2}, 64).front(), (StageLayers{0, 9}));
-  EXPECT_NE(Refusal([&] { PartitionLayers(graph, 2, {1, 4}, 64); }).find("first stage has 1 decoder layers"), std::string::npos);
+  EXPECT_NE(Refusal([&] { PartitionLayers(graph, 2, {1, 4}, 64); }).find("first stage has 1 decoder layers"),
+            std::string::npos);
   EXPECT_NE(Refusal([&] { PartitionLayers(graph, 5, {}, 64); }).find("at most 4 stages"), std::string::npos);
   EXPECT_EQ(LayersText(graph, {0, 8}), "vision.patch, vision.0-2, vision.merger, embedding, layers.0-1");
 }
@@ -200,11 +216,13 @@ std::set<ModelPart> TrainedParts(const LayerGraph& graph) {
 TEST(Seeing, AllLinearMeansTheLanguageModel) {
   for (const char* target : {"all-linear", "down_proj"}) {  // the tower has a down_proj, too
     LayerGraph graph = Build(Qwen25());
-    ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {target}}, {"tuning.modules_to_save", {}}, {.rank = 2, .alpha = 4}));
+    ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {target}}, {"tuning.modules_to_save", {}},
+                                    {.rank = 2, .alpha = 4}));
     EXPECT_EQ(TrainedParts(graph), std::set{ModelPart::kLanguage}) << target;
   }
   LayerGraph graph = Build(Qwen25());
-  ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"attn.qkv"}}, {"tuning.modules_to_save", {}}, {.rank = 2, .alpha = 4}));
+  ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"attn.qkv"}}, {"tuning.modules_to_save", {}},
+                                  {.rank = 2, .alpha = 4}));
   EXPECT_EQ(TrainedParts(graph), std::set{ModelPart::kVision});
 }
 
@@ -223,11 +241,11 @@ TEST(Seeing, PartsAreTargetsByName) {
 // "0" would be a layer's name, too, and "proj" the patch embedding's.
 TEST(Seeing, TargetsOfAdaptersAreUnambiguous) {
   LayerGraph graph = Build(Qwen25());
-  ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"aligner", "attn.qkv", "attn.proj"}}, {"tuning.modules_to_save", {}},
-                                  {.rank = 2, .alpha = 4}));
+  ApplyAdapter(graph, PlanAdapter(graph, {"tuning.targets", {"aligner", "attn.qkv", "attn.proj"}},
+                                  {"tuning.modules_to_save", {}}, {.rank = 2, .alpha = 4}));
   EXPECT_EQ(graph.adapter->targets,
-            (std::set<std::string>{"qkv", "visual.blocks.0.attn.proj", "visual.blocks.1.attn.proj", "visual.blocks.2.attn.proj",
-                                   "visual.merger.mlp.0", "visual.merger.mlp.2"}));
+            (std::set<std::string>{"qkv", "visual.blocks.0.attn.proj", "visual.blocks.1.attn.proj",
+                                   "visual.blocks.2.attn.proj", "visual.merger.mlp.0", "visual.merger.mlp.2"}));
 }
 
 TEST(Seeing, FrozenPartsTrainNothing) {

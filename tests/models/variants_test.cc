@@ -25,8 +25,9 @@ TEST(RewardModels, HaveAValueHeadInPlaceOfTheLogits) {
 
 TEST(RewardModels, AreRefusedWhereTransformersHasNoClassForThem) {
   const Json config = Config("granite", {{"architectures", {"GraniteForSequenceClassification"}}, {"num_labels", 1}});
-  EXPECT_EQ(RefusalOf(config), "a reward model of the family granite: transformers has no GraniteForSequenceClassification "
-                               "that could load it; choose a model of another family");
+  EXPECT_EQ(RefusalOf(config),
+            "a reward model of the family granite: transformers has no GraniteForSequenceClassification "
+            "that could load it; choose a model of another family");
 }
 
 TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
@@ -35,7 +36,8 @@ TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
     EXPECT_EQ(RewardModelConfig(text, "nowhere"), text) << "a reward model's stays as it is";
     return Json::parse(text);
   };
-  const Json config = become({{"architectures", {"Qwen3MoeForCausalLM"}}, {"pad_token_id", 7}, {"eos_token_id", {1, 2}}});
+  const Json config =
+      become({{"architectures", {"Qwen3MoeForCausalLM"}}, {"pad_token_id", 7}, {"eos_token_id", {1, 2}}});
   EXPECT_EQ(config["architectures"], Json::array({"Qwen3MoeForSequenceClassification"}));
   EXPECT_EQ(config["id2label"], (Json{{"0", "LABEL_0"}}));
   EXPECT_EQ(config["pad_token_id"], 7);
@@ -51,11 +53,14 @@ Json Baichuan(const Json& changes) {
 }
 
 TEST(Models, TellBaichuansApart) {
-  const auto normalised = [](const Json& config) { return std::get<HeadSpec>(Build(config).layers.back().spec).normalised; };
+  const auto normalised = [](const Json& config) {
+    return std::get<HeadSpec>(Build(config).layers.back().spec).normalised;
+  };
   EXPECT_TRUE(normalised(Baichuan(Json::object())));
   EXPECT_FALSE(normalised(Baichuan({{"architectures", {"BaiChuanForCausalLM"}}})));
   EXPECT_NE(RefusalOf(Baichuan({{"architectures", {"Other"}}})).find("architectures has 'Other'"), std::string::npos);
-  EXPECT_NE(RefusalOf(Baichuan({{"max_position_embeddings", nullptr}, {"model_max_length", 64}})).find("ALiBi"), std::string::npos);
+  EXPECT_NE(RefusalOf(Baichuan({{"max_position_embeddings", nullptr}, {"model_max_length", 64}})).find("ALiBi"),
+            std::string::npos);
   for (const char* key : {"rope_theta", "num_key_value_heads", "z_loss_weight"}) {
     EXPECT_NE(RefusalOf(Baichuan({{key, 2}})).find(key), std::string::npos) << key;
   }

@@ -22,17 +22,15 @@ struct Shape {
 
 Tensors RandomHeads(const Shape& s, at::ScalarType type) {
   return {Random({s.rows, s.kv_heads, s.length, s.group, s.dim}, type),
-          Random({s.rows, s.kv_heads, s.length, s.dim}, type),
-          Random({s.rows, s.kv_heads, s.length, s.dim}, type)};
+          Random({s.rows, s.kv_heads, s.length, s.dim}, type), Random({s.rows, s.kv_heads, s.length, s.dim}, type)};
 }
 
 // The formula, effectively one head at a time: scores, mask, softmax, weighted sum.
 at::Tensor Plain(const Tensors& x) {
   const auto size = x[0].sizes();
-  const at::Tensor query = x[0].transpose(2, 3);                        // [r, kv, group, length, dim]
-  const at::Tensor key = x[1].unsqueeze(2), value = x[2].unsqueeze(2);  // [r, kv, 1, length, dim]
-  at::Tensor scores =
-      query.matmul(key.transpose(-1, -2)) / std::sqrt(double(size[4]));  // [r, kv, group, l, l]
+  const at::Tensor query = x[0].transpose(2, 3);                                         // [r, kv, group, length, dim]
+  const at::Tensor key = x[1].unsqueeze(2), value = x[2].unsqueeze(2);                   // [r, kv, 1, length, dim]
+  at::Tensor scores = query.matmul(key.transpose(-1, -2)) / std::sqrt(double(size[4]));  // [r, kv, group, l, l]
   scores = scores.masked_fill(at::ones({size[2], size[2]}, at::kBool).triu(1), -INFINITY);
   return scores.softmax(-1).matmul(value).permute({0, 3, 1, 2, 4}).reshape({size[0] * size[2], -1});
 }
@@ -56,16 +54,15 @@ TEST(Attention, IsThePlainFormula) {
 
 TEST(Attention, AcceptsTheModelsLayoutToo) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
-    Compare(
-        {.inputs = {Random({2, 7, 6, 8}, type), Random({2, 7, 2, 8}, type), Random({2, 7, 2, 8}, type)},
-         .weights = {},
-         .op = [](const Tensors& x) { return Tensors{CausalAttention(x[0], x[1], x[2])}; },
-         .plain =
-             [](const Tensors& x, const Tensors&) {
-               const at::Tensor query = x[0].reshape({2, 7, 2, 3, 8}).transpose(1, 2);
-               return Tensors{Plain({query, x[1].transpose(1, 2), x[2].transpose(1, 2)}).view({2, 7, 6, 8})};
-             }},
-        context);
+    Compare({.inputs = {Random({2, 7, 6, 8}, type), Random({2, 7, 2, 8}, type), Random({2, 7, 2, 8}, type)},
+             .weights = {},
+             .op = [](const Tensors& x) { return Tensors{CausalAttention(x[0], x[1], x[2])}; },
+             .plain =
+                 [](const Tensors& x, const Tensors&) {
+                   const at::Tensor query = x[0].reshape({2, 7, 2, 3, 8}).transpose(1, 2);
+                   return Tensors{Plain({query, x[1].transpose(1, 2), x[2].transpose(1, 2)}).view({2, 7, 6, 8})};
+                 }},
+            context);
   });
 }
 
@@ -101,8 +98,7 @@ TEST(Attention, LargeScoresDoNotOverflow) {
   x[0] *= 300;
   const at::Tensor y = CausalAttention(Heads{x[0], x[1], x[2]});
   EXPECT_TRUE(y.isfinite().all().item<bool>());
-  EXPECT_LT(RelativeError(y, Plain({x[0].to(at::kDouble), x[1].to(at::kDouble), x[2].to(at::kDouble)})),
-            1e-4);
+  EXPECT_LT(RelativeError(y, Plain({x[0].to(at::kDouble), x[1].to(at::kDouble), x[2].to(at::kDouble)})), 1e-4);
 }
 
 TEST(Attention, NoTokens) {
@@ -154,8 +150,8 @@ TEST(Attention, WithAKeyValueCacheEqualsThatOfWholeRows) {
         heads.key[row].narrow(1, 0, fresh[row]).copy_(x[1][row].narrow(1, past[row], fresh[row]));
         heads.value[row].narrow(1, 0, fresh[row]).copy_(x[2][row].narrow(1, past[row], fresh[row]));
       }
-      const at::Tensor found = CachedAttention(heads, 1 / std::sqrt(double(s.dim)), {past, fresh}, cache)
-                                   .view({s.rows, length, -1});
+      const at::Tensor found =
+          CachedAttention(heads, 1 / std::sqrt(double(s.dim)), {past, fresh}, cache).view({s.rows, length, -1});
       for (int64_t row = 0; row < s.rows; ++row) {
         const at::Tensor mine = found[row].narrow(0, 0, fresh[row]);
         EXPECT_LT(RelativeError(mine, wanted[row].narrow(0, past[row], fresh[row])), Tolerance(type))
@@ -174,8 +170,7 @@ TEST(Attention, PartsMergeByTheirLogSumExps) {
     lse.select(1, 0).fill_(-std::numeric_limits<double>::infinity());
     const PartialAttention partial{output.narrow(1, 0, 4), lse.narrow(1, 0, 4)};
     const PartialAttention part{Random({3, 4, 2, 5}), Random({3, 4, 2})};
-    const at::Tensor a = partial.log_sum_exp.to(at::kDouble).exp(),
-                     b = part.log_sum_exp.to(at::kDouble).exp();
+    const at::Tensor a = partial.log_sum_exp.to(at::kDouble).exp(), b = part.log_sum_exp.to(at::kDouble).exp();
     const at::Tensor wanted =
         (partial.output * a.unsqueeze(-1) + part.output * b.unsqueeze(-1)) / (a + b).unsqueeze(-1);
     MergePartial(partial, part);
@@ -205,11 +200,9 @@ void CompareTiles() {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     const Heads heads = HeadsOfTiles(type);
     const PartialAttention partial = TwoTiles(heads);
-    const at::Tensor scores =
-        at::einsum("bhqgd,bhkd->bhqgk", {heads.query.to(at::kDouble), heads.key.to(at::kDouble)});
+    const at::Tensor scores = at::einsum("bhqgd,bhkd->bhqgk", {heads.query.to(at::kDouble), heads.key.to(at::kDouble)});
     const at::Tensor unseen = at::ones({6, 6}, at::kBool).triu(1).view({1, 1, 6, 1, 6});
-    const at::Tensor p =
-        (scores * 0.5).masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
+    const at::Tensor p = (scores * 0.5).masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
     const at::Tensor wanted = at::einsum("bhqgk,bhkd->bhqgd", {p, heads.value.to(at::kDouble)});
     EXPECT_LT(RelativeError(partial.output, wanted), Tolerance(type)) << context;
   });

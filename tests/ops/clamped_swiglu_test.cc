@@ -1,5 +1,5 @@
-// What only experts of GPT-OSS have, against autograd of the plain formulas in fp64: the clamped SwiGLU over alternating
-// gate and up, biases of experts, scaled by the tokens' weights or not, and the bias of a router.
+// What only experts of GPT-OSS have, against autograd of the plain formulas in fp64: the clamped SwiGLU over
+// alternating gate and up, biases of experts, scaled by the tokens' weights or not, and the bias of a router.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@ TEST(ClampedSwiGlu, EqualsTheFormula) {
   constexpr double kLimit = 0.8, kAlpha = 1.3;
   const at::Tensor gate_up = Leaf(at::randn({7, 12})), weights = Leaf(at::rand({7}));
   const at::Tensor exact = Exact(gate_up), exact_weights = Exact(weights);
-  const at::Tensor gate = exact.slice(1, 0, 12, 2).clamp_max(kLimit), up = exact.slice(1, 1, 12, 2).clamp(-kLimit, kLimit);
+  const at::Tensor gate = exact.slice(1, 0, 12, 2).clamp_max(kLimit),
+                   up = exact.slice(1, 1, 12, 2).clamp(-kLimit, kLimit);
   const at::Tensor wanted = (up + 1) * gate * (gate * kAlpha).sigmoid() * exact_weights.unsqueeze(1);
   const at::Tensor found = WeightedClampedSwiGlu(gate_up, weights, {.limit = kLimit, .alpha = kAlpha});
   EXPECT_LT(Error(found.detach(), wanted.detach()), 1e-6);
@@ -35,7 +36,9 @@ TEST(ClampedSwiGlu, EqualsTheFormula) {
   EXPECT_LT(Error(weights.grad(), exact_weights.grad()), 1e-6);
 }
 
-Weight RandomBias(at::IntArrayRef shape) { return {.name = "bias", .value = at::randn(shape), .gradient = at::ones(shape)}; }
+Weight RandomBias(at::IntArrayRef shape) {
+  return {.name = "bias", .value = at::randn(shape), .gradient = at::ones(shape)};
+}
 
 // Three experts, of which the second has no rows; in the second case the last row belongs to none.
 class GroupedBias : public testing::TestWithParam<bool> {
@@ -87,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Ends, GroupedBias, testing::Bool(),
 
 TEST(RouterLogits, HaveABias) {
   at::manual_seed(6);
-  const Weight weight{.name = "router", .value = at::randn({3, 5}), .gradient = at::zeros({3, 5})}, bias = RandomBias({3});
+  const Weight weight{.name = "router", .value = at::randn({3, 5}), .gradient = at::zeros({3, 5})},
+      bias = RandomBias({3});
   const at::Tensor x = Leaf(at::randn({4, 5}));
   const at::Tensor logits = RouterLogits(LinearInput(x), weight, &bias), gradient = at::randn({4, 3});
   EXPECT_TRUE(logits.detach().allclose(at::mm(x.detach(), weight.value.t()) + bias.value, 1e-5, 1e-6));

@@ -31,9 +31,7 @@ inline Weight TrainedWeight(at::IntArrayRef shape, at::ScalarType type = at::kFl
 }
 
 // How far a value may be from fp64: one or two roundings in the type, and sums of such.
-inline double Tolerance(at::ScalarType type) {
-  return type == at::kFloat ? 2e-6 : (type == at::kHalf ? 1e-3 : 8e-3);
-}
+inline double Tolerance(at::ScalarType type) { return type == at::kFloat ? 2e-6 : (type == at::kHalf ? 1e-3 : 8e-3); }
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -72,8 +70,7 @@ inline void Compare(const Comparison& c, const std::string& context) {
   }
   for (size_t i = 0; i < c.weights.size(); ++i) {
     if (!c.weights[i]->trained()) continue;
-    EXPECT_LT(RelativeError(c.weights[i]->gradient, wide_weights[i].grad()), tolerance)
-        << context << ", weight " << i;
+    EXPECT_LT(RelativeError(c.weights[i]->gradient, wide_weights[i].grad()), tolerance) << context << ", weight " << i;
   }
 }
 

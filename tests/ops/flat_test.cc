@@ -9,16 +9,15 @@
 #include "ops/cpu/simd.h"
 #include "ops/flat/accumulate.h"
 #include "ops/flat/adamw.h"
-#include "ops/flat/split_master.h"
 #include "ops/flat/gradient_norm.h"
+#include "ops/flat/split_master.h"
 #include "tests/ops/compare.h"
 
 namespace trireme {
 namespace {
 
 AdamWTensors RandomState(int64_t count, std::optional<at::ScalarType> parameter) {
-  AdamWTensors t{
-      Random({count}), Random({count}) * 0.1, Random({count}).square() * 0.01, Random({count}), {}};
+  AdamWTensors t{Random({count}), Random({count}) * 0.1, Random({count}).square() * 0.01, Random({count}), {}};
   if (parameter) t.parameter = at::zeros({count}, *parameter);
   return t;
 }
@@ -63,13 +62,11 @@ TEST(AdamW, IsTheFormula) {
 TEST(AdamW, RoundsWhatIsKeptInBf16) {
   const auto rounded = [](const at::Tensor& x) { return x.to(at::kBFloat16); };
   for (const bool masters : {false, true}) {
-    AdamWTensors t =
-        RandomState(1000, masters ? std::optional<at::ScalarType>() : std::optional(at::kBFloat16));
+    AdamWTensors t = RandomState(1000, masters ? std::optional<at::ScalarType>() : std::optional(at::kBFloat16));
     t.exp_avg = rounded(t.exp_avg);
     t.exp_avg_sq = rounded(t.exp_avg_sq);
     if (masters) t.master = rounded(t.master);
-    const UpdateNumbers numbers{
-        .lr = 0.05, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
+    const UpdateNumbers numbers{.lr = 0.05, .eps = 1e-3, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.25};
     const AdamWTensors wide{
         t.master.to(at::kFloat), t.exp_avg.to(at::kFloat), t.exp_avg_sq.to(at::kFloat), t.gradient, {}};
     AdamW(wide, numbers);
@@ -117,8 +114,7 @@ TEST(AdamW, IsWhatAtenFusesOverManySteps) {
     const at::Tensor gradient = Random({1000});
     ours.gradient.copy_(gradient);
     AdamW(ours, {.lr = 1e-2, .weight_decay = 0.1, .step = step});
-    std::vector<at::Tensor> master{theirs.master}, gradients{gradient}, m{theirs.exp_avg},
-        v{theirs.exp_avg_sq};
+    std::vector<at::Tensor> master{theirs.master}, gradients{gradient}, m{theirs.exp_avg}, v{theirs.exp_avg_sq};
     at::_fused_adamw_(master, gradients, m, v, {}, {at::tensor(float(step))}, 1e-2, 0.9, 0.999, 0.1, 1e-8,
                       /*amsgrad=*/false, /*maximize=*/false);
   }

@@ -26,8 +26,7 @@ RotaryTable Table(int64_t tokens, int64_t half) {
   return MakeRotaryTable(at::arange(tokens, at::kLong), frequencies);
 }
 
-Tensors PlainHeads(const at::Tensor& qkv, const Tensors& norms, const HeadShape& s,
-                   const RotaryTable& table) {
+Tensors PlainHeads(const at::Tensor& qkv, const Tensors& norms, const HeadShape& s, const RotaryTable& table) {
   const at::Tensor all = qkv.view({s.tokens(), -1, s.head_dim});
   const at::Tensor c = table.cosine.to(at::kDouble), n = table.sine.to(at::kDouble);
   const auto part = [&](int64_t begin, int64_t count, const at::Tensor& norm) {
@@ -61,12 +60,9 @@ void CompareHeads(const HeadShape& s, bool normed, at::ScalarType type, const st
 TEST(SplitHeads, IsThePlainFormula) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const bool normed : {true, false}) {
-      CompareHeads({.rows = 2, .length = 5, .heads = 6, .kv_heads = 2, .head_dim = 10}, normed, type,
-                   context);
-      CompareHeads({.rows = 3, .length = 67, .heads = 4, .kv_heads = 4, .head_dim = 64}, normed, type,
-                   context);
-      CompareHeads({.rows = 1, .length = 1, .heads = 3, .kv_heads = 1, .head_dim = 128}, normed, type,
-                   context);
+      CompareHeads({.rows = 2, .length = 5, .heads = 6, .kv_heads = 2, .head_dim = 10}, normed, type, context);
+      CompareHeads({.rows = 3, .length = 67, .heads = 4, .kv_heads = 4, .head_dim = 64}, normed, type, context);
+      CompareHeads({.rows = 1, .length = 1, .heads = 3, .kv_heads = 1, .head_dim = 128}, normed, type, context);
     }
   });
 }
@@ -158,10 +154,7 @@ TEST(CarriedRmsNorm, AddsTheGradientOfWhatItCarries) {
                    const AddedNorm carried = CarriedRmsNorm(x[0], weight, 1e-6);
                    return Tensors{carried.sum, carried.normalised};
                  },
-             .plain =
-                 [](const Tensors& x, const Tensors& w) {
-                   return Tensors{x[0] * 1, PlainNorm(x[0], w[0])};
-                 }},
+             .plain = [](const Tensors& x, const Tensors& w) { return Tensors{x[0] * 1, PlainNorm(x[0], w[0])}; }},
             context);
   });
 }
@@ -191,10 +184,9 @@ TEST(SwiGlu, IsThePlainFormula) {
       Compare({.inputs = {Random({rows, 2 * ffn}, type)},
                .weights = {},
                .op = [](const Tensors& x) { return Tensors{SwiGlu(x[0])}; },
-               .plain =
-                   [n = ffn](const Tensors& x, const Tensors&) {
-                     return Tensors{at::silu(x[0].narrow(1, 0, n)) * x[0].narrow(1, n, n)};
-                   }},
+               .plain = [n = ffn](
+                            const Tensors& x,
+                            const Tensors&) { return Tensors{at::silu(x[0].narrow(1, 0, n)) * x[0].narrow(1, n, n)}; }},
               context + Concat(" ffn ", ffn));
     }
   });

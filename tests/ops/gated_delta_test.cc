@@ -61,7 +61,8 @@ TEST(GatedDelta, GoesOnFromStates) {
   const auto whole = std::make_shared<const DeltaChunks>(CutIntoChunks({{0, 200}, {200, kTokens}}, kTokens));
   const at::Tensor wanted = GatedDelta(all, whole), found = at::zeros_like(wanted);
   const at::Tensor states = at::zeros({2, kValues, kKeyDim, kValueDim});
-  const std::vector<std::vector<DeltaRun>> pieces = {{{0, 1}, {200, 270}}, {{1, 66}, {270, 271}}, {{66, 200}, {271, kTokens}}};
+  const std::vector<std::vector<DeltaRun>> pieces = {
+      {{0, 1}, {200, 270}}, {{1, 66}, {270, 271}}, {{66, 200}, {271, kTokens}}};
   for (const std::vector<DeltaRun>& runs : pieces) {
     found.add_(GatedDeltaOnward(all, CutIntoChunks(runs, kTokens), states));
   }
@@ -77,19 +78,20 @@ void ExpectPlainConvolution(const std::vector<DeltaRun>& runs, at::ScalarType ty
   Compare({.inputs = {Random({kTokens, 5}, type), Random({5, kTaps})},
            .weights = {},
            .op = [&](const Tensors& in) { return Tensors{CausalConv(in[0], in[1], places) * inside.to(type)}; },
-           .plain = [&](const Tensors& in, const Tensors&) {
-             Tensors outputs(kTokens, at::zeros({5}, in[0].options()));
-             for (const DeltaRun& run : runs) {
-               for (int64_t i = 0; i < run.size(); ++i) {
-                 at::Tensor sum = at::zeros({5}, in[0].options());
-                 for (int64_t back = 0; back < kTaps && back <= run.prefix() + i; ++back) {
-                   sum = sum + in[0][run.TokenAt(run.prefix() + i - back)] * in[1].select(1, kTaps - 1 - back);
+           .plain =
+               [&](const Tensors& in, const Tensors&) {
+                 Tensors outputs(kTokens, at::zeros({5}, in[0].options()));
+                 for (const DeltaRun& run : runs) {
+                   for (int64_t i = 0; i < run.size(); ++i) {
+                     at::Tensor sum = at::zeros({5}, in[0].options());
+                     for (int64_t back = 0; back < kTaps && back <= run.prefix() + i; ++back) {
+                       sum = sum + in[0][run.TokenAt(run.prefix() + i - back)] * in[1].select(1, kTaps - 1 - back);
+                     }
+                     outputs[static_cast<size_t>(run.begin + i)] = at::silu(sum);
+                   }
                  }
-                 outputs[static_cast<size_t>(run.begin + i)] = at::silu(sum);
-               }
-             }
-             return Tensors{at::stack(outputs)};
-           }},
+                 return Tensors{at::stack(outputs)};
+               }},
           c10::toString(type));
 }
 

@@ -21,12 +21,11 @@ TEST(Linear, IsThePlainFormula) {
     for (const auto& [tokens, in, out] :
          {std::tuple{11, 7, 5}, std::tuple{64, 96, 130}, std::tuple{1, 1, 1}, std::tuple{150, 3, 1031}}) {
       Weight weight = TrainedWeight({out, in}, type), bias = TrainedWeight({out}, type);
-      Compare(
-          {.inputs = {Random({tokens, in}, type)},
-           .weights = {&weight, &bias},
-           .op = [&](const Tensors& x) { return Tensors{Linear(x[0], weight, &bias)}; },
-           .plain = [](const Tensors& x, const Tensors& w) { return Tensors{at::linear(x[0], w[0], w[1])}; }},
-          context + " with bias");
+      Compare({.inputs = {Random({tokens, in}, type)},
+               .weights = {&weight, &bias},
+               .op = [&](const Tensors& x) { return Tensors{Linear(x[0], weight, &bias)}; },
+               .plain = [](const Tensors& x, const Tensors& w) { return Tensors{at::linear(x[0], w[0], w[1])}; }},
+              context + " with bias");
       Compare({.inputs = {Random({in, tokens}, type).t()},
                .weights = {&weight},
                .op = [&](const Tensors& x) { return Tensors{Linear(x[0], weight)}; },
@@ -158,21 +157,19 @@ TEST(LowRank, IsThePlainFormula) {
     const LowRankWeights pairs{.a = &a,
                                .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
                                           {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
-    Compare(
-        {.inputs = {Random({11, 7}, type)},
-         .weights = {&weight, &a, &first, &last},
-         .op =
-             [&](const Tensors& x) { return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0]}, pairs)}; },
-         .plain =
-             [](const Tensors& x, const Tensors& w) {
-               const at::Tensor low = at::linear(x[0], w[1]);
-               const at::Tensor added =
-                   at::cat({2 * at::linear(low.narrow(1, 0, 2), w[2]), at::zeros({11, 5}, low.options()),
-                            0.5 * at::linear(low.narrow(1, 2, 3), w[3])},
-                           1);
-               return Tensors{at::linear(x[0], w[0]) + added};
-             }},
-        context);
+    Compare({.inputs = {Random({11, 7}, type)},
+             .weights = {&weight, &a, &first, &last},
+             .op = [&](const Tensors& x) { return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0]}, pairs)}; },
+             .plain =
+                 [](const Tensors& x, const Tensors& w) {
+                   const at::Tensor low = at::linear(x[0], w[1]);
+                   const at::Tensor added =
+                       at::cat({2 * at::linear(low.narrow(1, 0, 2), w[2]), at::zeros({11, 5}, low.options()),
+                                0.5 * at::linear(low.narrow(1, 2, 3), w[3])},
+                               1);
+                   return Tensors{at::linear(x[0], w[0]) + added};
+                 }},
+            context);
   });
 }
 
@@ -180,8 +177,7 @@ TEST(LowRank, IsThePlainFormula) {
 TEST(LowRank, WithTheProductInOne) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const bool drops : {false, true}) {
-      Weight weight = TrainedWeight({12, 7}, type), bias = TrainedWeight({12}, type),
-             a = TrainedWeight({5, 7}, type);
+      Weight weight = TrainedWeight({12, 7}, type), bias = TrainedWeight({12}, type), a = TrainedWeight({5, 7}, type);
       weight.gradient = bias.gradient = at::Tensor();
       Weight first = TrainedWeight({4, 2}, type), last = TrainedWeight({3, 3}, type);
       const LowRankWeights pairs{.a = &a,
@@ -199,8 +195,7 @@ TEST(LowRank, WithTheProductInOne) {
         const at::Tensor y = in_one ? LinearWithLowRank(input, weight, &bias, pairs)
                                     : AddLowRank(Linear(x, weight, &bias), input, pairs);
         torch::autograd::backward({y}, {at::ones_like(y)});
-        return Tensors{y.detach(), x.grad(), a.gradient.clone(), first.gradient.clone(),
-                       last.gradient.clone()};
+        return Tensors{y.detach(), x.grad(), a.gradient.clone(), first.gradient.clone(), last.gradient.clone()};
       };
       const Tensors found = run(true), wanted = run(false);
       for (size_t i = 0; i < found.size(); ++i) {
@@ -214,45 +209,41 @@ TEST(LowRank, OfExpertsWithSomeWithoutRows) {
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 2, 6}), b = TrainedWeight({3, 4, 2});
   const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
   const auto ends = std::make_shared<const RowEnds>(std::vector<int64_t>{4, 4, 9});
-  Compare(
-      {.inputs = {Random({9, 6})},
-       .weights = {&weight, &a, &b},
-       .op =
-           [&](const Tensors& x) {
-             return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends}, pairs)};
-           },
-       .plain =
-           [](const Tensors& x, const Tensors& w) {
-             const auto of = [&](int64_t expert, int64_t begin, int64_t rows) {
-               const at::Tensor own = x[0].narrow(0, begin, rows);
-               return at::linear(own, w[0][expert]) +
-                      3 * at::linear(at::linear(own, w[1][expert]), w[2][expert]);
-             };
-             return Tensors{at::cat({of(0, 0, 4), of(2, 4, 5)})};
-           }},
-      "experts");
+  Compare({.inputs = {Random({9, 6})},
+           .weights = {&weight, &a, &b},
+           .op =
+               [&](const Tensors& x) {
+                 return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends}, pairs)};
+               },
+           .plain =
+               [](const Tensors& x, const Tensors& w) {
+                 const auto of = [&](int64_t expert, int64_t begin, int64_t rows) {
+                   const at::Tensor own = x[0].narrow(0, begin, rows);
+                   return at::linear(own, w[0][expert]) + 3 * at::linear(at::linear(own, w[1][expert]), w[2][expert]);
+                 };
+                 return Tensors{at::cat({of(0, 0, 4), of(2, 4, 5)})};
+               }},
+          "experts");
 }
 
 TEST(LowRank, DropoutAppliesToTheInputOfAOnly) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
-    Weight weight = TrainedWeight({6, 9}, type), a = TrainedWeight({3, 9}, type),
-           b = TrainedWeight({6, 3}, type);
+    Weight weight = TrainedWeight({6, 9}, type), a = TrainedWeight({3, 9}, type), b = TrainedWeight({6, 3}, type);
     const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 2}}};
     const auto dropout = std::make_shared<const Dropout>(
         Dropout{.rate = 0.5, .random = RandomStream(1, "x"), .rows = at::arange(8, at::kLong)});
     const at::Tensor mask = DropoutMask(*dropout, 9).to(at::kDouble);
-    Compare(
-        {.inputs = {Random({8, 9}, type)},
-         .weights = {&weight, &a, &b},
-         .op =
-             [&](const Tensors& x) {
-               return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0], .dropout = dropout}, pairs)};
-             },
-         .plain =
-             [&](const Tensors& x, const Tensors& w) {
-               return Tensors{at::linear(x[0], w[0]) + 2 * at::linear(at::linear(x[0] * mask, w[1]), w[2])};
-             }},
-        context);
+    Compare({.inputs = {Random({8, 9}, type)},
+             .weights = {&weight, &a, &b},
+             .op =
+                 [&](const Tensors& x) {
+                   return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0], .dropout = dropout}, pairs)};
+                 },
+             .plain =
+                 [&](const Tensors& x, const Tensors& w) {
+                   return Tensors{at::linear(x[0], w[0]) + 2 * at::linear(at::linear(x[0] * mask, w[1]), w[2])};
+                 }},
+            context);
   });
 }
 
@@ -268,10 +259,8 @@ TEST(Dropout, MaskDependsOnlyOnIdentityAndIndex) {
     EXPECT_NEAR(both.mean().item<float>(), 0.5625, 0.005) << dim;
   }
   // A subset of the rows in another order, and a subset of the columns.
-  const Dropout part{.rate = 0.25,
-                     .random = RandomStream(1, "x"),
-                     .rows = whole.rows.narrow(0, 100, 20).flip(0),
-                     .first_column = 10};
+  const Dropout part{
+      .rate = 0.25, .random = RandomStream(1, "x"), .rows = whole.rows.narrow(0, 100, 20).flip(0), .first_column = 10};
   EXPECT_TRUE(DropoutMask(part, 5).equal(mask.narrow(0, 100, 20).flip(0).narrow(1, 10, 5)));
   const Dropout other{.rate = 0.25, .random = RandomStream(2, "x"), .rows = whole.rows};
   EXPECT_NEAR((DropoutMask(other, 500).ne(0) * kept).mean().item<float>(), 0.5625, 0.005);
@@ -292,10 +281,8 @@ TEST(Dropout, ARowsKeyIsItsWholeRandomNumber) {
 TEST(Dropout, IsThePlainFormulaAndItsOwnAdjoint) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     for (const int64_t columns : {1, 67, 1500}) {
-      const auto dropout = std::make_shared<const Dropout>(Dropout{.rate = 0.3,
-                                                                   .random = RandomStream(5, "y"),
-                                                                   .rows = at::arange(7, at::kLong) * 1000,
-                                                                   .first_column = 3});
+      const auto dropout = std::make_shared<const Dropout>(Dropout{
+          .rate = 0.3, .random = RandomStream(5, "y"), .rows = at::arange(7, at::kLong) * 1000, .first_column = 3});
       const at::Tensor mask = DropoutMask(*dropout, columns).to(at::kDouble);
       Compare({.inputs = {Random({7, columns}, type), Random({7, columns}, type)},
                .weights = {},
@@ -303,8 +290,7 @@ TEST(Dropout, IsThePlainFormulaAndItsOwnAdjoint) {
                    [&](const Tensors& in) {
                      return Tensors{DropoutAdd(in[0], in[1], dropout), WithDropout(in[1], dropout)};
                    },
-               .plain = [&](const Tensors& in,
-                            const Tensors&) { return Tensors{in[0] + in[1] * mask, in[1] * mask}; }},
+               .plain = [&](const Tensors& in, const Tensors&) { return Tensors{in[0] + in[1] * mask, in[1] * mask}; }},
               context);
       const at::Tensor ones = Dropped(at::ones({7, columns}, type), *dropout);
       EXPECT_TRUE(ones.ne(0).equal(mask.ne(0))) << context;
@@ -323,8 +309,7 @@ void CheckMatMul(at::ScalarType type) {
         const at::Tensor result = Random({m, n + 3}), before = result.clone();
         MatMul(Operand<T>{Data<T>(a), a.size(1), left}, Operand<T>{Data<T>(b), b.size(1), right},
                {.m = m, .n = n, .k = k, .stride = n + 3, .add = add}, Data<float>(result));
-        const at::Tensor wide_a = (left ? a.t() : a).to(at::kDouble),
-                         wide_b = (right ? b.t() : b).to(at::kDouble);
+        const at::Tensor wide_a = (left ? a.t() : a).to(at::kDouble), wide_b = (right ? b.t() : b).to(at::kDouble);
         const at::Tensor wanted = wide_a.mm(wide_b) + (add ? 1 : 0) * before.narrow(1, 0, n);
         EXPECT_LT(RelativeError(result.narrow(1, 0, n), wanted), 1e-6) << left << right << add;
         EXPECT_TRUE(result.narrow(1, n, 3).equal(before.narrow(1, n, 3))) << "beyond the result";

@@ -11,9 +11,7 @@
 namespace trireme {
 namespace {
 
-GroupEnds Ends(std::vector<int64_t> ends) {
-  return std::make_shared<const RowEnds>(std::move(ends));
-}
+GroupEnds Ends(std::vector<int64_t> ends) { return std::make_shared<const RowEnds>(std::move(ends)); }
 
 at::Tensor PlainGrouped(const at::Tensor& x, const at::Tensor& weight, const std::vector<int64_t>& ends) {
   Tensors parts;
@@ -28,14 +26,12 @@ at::Tensor PlainGrouped(const at::Tensor& x, const at::Tensor& weight, const std
 TEST(GroupedLinear, EveryRunOfRowsHasItsOwnWeight) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     // Experts without rows at the start, at the end and in between; all rows at one expert; no rows at all.
-    for (const std::vector<int64_t>& ends :
-         {std::vector<int64_t>{0, 5, 5, 6, 6}, {0, 0, 9, 9, 9}, {0, 0, 0, 0, 0}}) {
+    for (const std::vector<int64_t>& ends : {std::vector<int64_t>{0, 5, 5, 6, 6}, {0, 0, 9, 9, 9}, {0, 0, 0, 0, 0}}) {
       Weight weight = TrainedWeight({5, 7, 4}, type);
       Compare({.inputs = {Random({ends.back(), 4}, type)},
                .weights = {&weight},
                .op = [&](const Tensors& in) { return Tensors{GroupedLinear(in[0], weight, Ends(ends))}; },
-               .plain = [&](const Tensors& in,
-                            const Tensors& w) { return Tensors{PlainGrouped(in[0], w[0], ends)}; }},
+               .plain = [&](const Tensors& in, const Tensors& w) { return Tensors{PlainGrouped(in[0], w[0], ends)}; }},
               context);
     }
   });
@@ -80,8 +76,7 @@ TEST(MoePermute, SumIsTheAdjointOfSpread) {
       const at::Tensor positions = at::tensor({3, 0, -1, 4, -1, -1, 1, 2}, at::kLong).view({4, 2});
       const at::Tensor x = Random({4, size}, type), y = Random({5, size}, type);
       const at::Tensor rows = SpreadRows(x, positions, 5), sums = SumRows(y, positions);
-      for (const auto& [row, token] :
-           std::vector<std::pair<int, int>>{{0, 0}, {1, 3}, {2, 3}, {3, 0}, {4, 1}}) {
+      for (const auto& [row, token] : std::vector<std::pair<int, int>>{{0, 0}, {1, 3}, {2, 3}, {3, 0}, {4, 1}}) {
         EXPECT_TRUE(rows[row].equal(x[token])) << context << ", row " << row;
       }
       EXPECT_TRUE(sums[2].eq(0).all().item<bool>()) << context;
@@ -149,9 +144,8 @@ void CompareRouter(const RouterCase& given, const std::string& context) {
            .plain =
                [&](const Tensors& in, const Tensors&) {
                  const at::Tensor experts = ChooseExperts(in[0].detach().to(at::kFloat), rule, bias).experts;
-                 const at::Tensor scores = rule.scores == RouterRule::Scores::kSoftmax
-                                               ? at::softmax(in[0], -1)
-                                               : at::sigmoid(in[0]);
+                 const at::Tensor scores =
+                     rule.scores == RouterRule::Scores::kSoftmax ? at::softmax(in[0], -1) : at::sigmoid(in[0]);
                  at::Tensor weights = scores.gather(1, experts);
                  if (rule.normalise) weights = weights / (weights.sum(-1, true) + rule.normalise_eps);
                  return Tensors{weights * rule.scale, scores};
@@ -164,8 +158,7 @@ TEST(Router, GradientsOfWeightsAndScoresAreThePlainOnes) {
   const RouterCase cases[] = {
       {{.experts = 12, .top_k = 4, .normalise = true}, "softmax"},
       {{.experts = 12, .top_k = 1, .scale = 0.5}, "one of softmax"},
-      {{.experts = 12, .top_k = 3, .groups = 4, .top_groups = 2, .normalise_eps = 1e-3, .scale = 16},
-       "groups"},
+      {{.experts = 12, .top_k = 3, .groups = 4, .top_groups = 2, .normalise_eps = 1e-3, .scale = 16}, "groups"},
       {{.experts = 12,
         .top_k = 4,
         .scores = Scores::kSigmoid,

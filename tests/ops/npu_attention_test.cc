@@ -33,8 +33,7 @@ struct HeadSizes {
 
 Heads RandomHeadsOf(const HeadSizes& s, at::ScalarType type = at::kFloat) {
   const auto random = [&](at::IntArrayRef shape) { return at::randn(shape).to(type); };
-  return {random({s.rows, s.kv_heads, s.length, s.group, s.dim}),
-          random({s.rows, s.kv_heads, s.length, s.dim}),
+  return {random({s.rows, s.kv_heads, s.length, s.group, s.dim}), random({s.rows, s.kv_heads, s.length, s.dim}),
           random({s.rows, s.kv_heads, s.length, s.value_dim})};
 }
 
@@ -88,15 +87,14 @@ class NpuAttention : public testing::Test {
     const PartialAttention wanted = AttendPacked(host, scale, tiles);
     const PartialAttention found = AttendPacked(device, scale, tiles);
     EXPECT_LT(ErrorOf(found.output, wanted.output), 1e-5);
-    const Heads right =
-        AttendPackedBackward(host, scale, tiles, {wanted.log_sum_exp, gradient, wanted.output});
-    const Heads got = AttendPackedBackward(
-        device, scale, tiles, {found.log_sum_exp, gradient.to(device_), found.output});
+    const Heads right = AttendPackedBackward(host, scale, tiles, {wanted.log_sum_exp, gradient, wanted.output});
+    const Heads got =
+        AttendPackedBackward(device, scale, tiles, {found.log_sum_exp, gradient.to(device_), found.output});
     EXPECT_LT(ErrorOf(got.query, right.query), 1e-5);
     EXPECT_LT(ErrorOf(got.key, right.key), 1e-5);
     EXPECT_LT(ErrorOf(got.value, right.value), 1e-5);
-    EXPECT_EQ(RanSince(before), (std::set<std::string>{"aclnnFlashAttentionUnpaddingScoreGrad",
-                                                       "aclnnFlashAttentionVarLenScore"}));
+    EXPECT_EQ(RanSince(before),
+              (std::set<std::string>{"aclnnFlashAttentionUnpaddingScoreGrad", "aclnnFlashAttentionVarLenScore"}));
   }
 
   // The same with sinks, and their gradient.
@@ -115,11 +113,12 @@ class NpuAttention : public testing::Test {
       EXPECT_EQ(record.ChosenFor("attention_sinks"), kernel ? "ascendc" : "aten");
       const AttendedQueries queries{found.log_sum_exp, gradient.to(device), found.output.to(type)};
       const Heads sums = AttendPackedWithSumsBackward(heads, 0.3, tiles, queries);
-      results.push_back({found.output, found.log_sum_exp, SinksGradient(queries, sinks.to(device)), sums.query, sums.key,
-                         sums.value});
+      results.push_back({found.output, found.log_sum_exp, SinksGradient(queries, sinks.to(device)), sums.query,
+                         sums.key, sums.value});
       const std::set<std::string> ran = RanSince(before);
       EXPECT_EQ(ran.contains("aclnnFlashAttentionVarLenScore"), device != at::kCPU);
-      for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
+      for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"})
+        EXPECT_FALSE(ran.contains(plain)) << plain;
     }
     for (size_t i = 0; i < results[0].size(); ++i) EXPECT_LT(ErrorOf(results[1][i], results[0][i]), tolerance) << i;
   }
@@ -131,7 +130,8 @@ class NpuAttention : public testing::Test {
 TEST_F(NpuAttention, WithSinksIsTheCpus) {
   CompareSinks({3, 2, 20, 2, 16, 16}, RowTiles(3, DocumentsOf({20})), at::kFloat, 1e-5);
   CompareSinks({1, 2, 21, 4, 20, 20}, {DocumentsOf({5, 5, 1, -4, 6})}, at::kFloat, 1e-5);
-  CompareSinks({2, 1, 40, 3, 32, 32}, Windowed({DocumentsOf({30, 10}), DocumentsOf({-1, 8, -31})}, 7), at::kFloat, 1e-5);
+  CompareSinks({2, 1, 40, 3, 32, 32}, Windowed({DocumentsOf({30, 10}), DocumentsOf({-1, 8, -31})}, 7), at::kFloat,
+               1e-5);
   CompareSinks({2, 2, 70, 4, 64, 64}, RowTiles(2, DocumentsOf({33, 37})), at::kBFloat16, 2e-2);
 }
 
@@ -179,8 +179,8 @@ TEST_F(NpuAttention, OfLatentHeadsIsTheCpus) {
   ComparePacked({2, 2, 10, 1, 24, 16}, {DocumentsOf({10}), DocumentsOf({4, -6})});
 }
 
-// As in a vision tower, whose heads have these sizes: images, or windows of them, attend to themselves. 1,500 windows are
-// two calls.
+// As in a vision tower, whose heads have these sizes: images, or windows of them, attend to themselves. 1,500 windows
+// are two calls.
 TEST_F(NpuAttention, BothWaysIsTheCpus) {
   const auto both_ways = [](std::vector<AttentionTile> tiles) {
     for (AttentionTile& tile : tiles) tile.first = tile.keys - 1;
@@ -215,8 +215,8 @@ TEST_F(NpuAttention, OfARowBeyondTheLimitIsMerged) {
   EXPECT_GT(Calls().at("aclnnFlashAttentionVarLenScore"), before.at("aclnnFlashAttentionVarLenScore") + 8);
   EXPECT_LT(ErrorOf(found.output, wanted.output), 1e-5);
   const Heads right = AttendPackedBackward(host, 0.2, tiles, {wanted.log_sum_exp, gradient, wanted.output});
-  const Heads got = NpuPackedBackward(
-      device, 0.2, tiles, {found.log_sum_exp, gradient.to(device_), found.output}, limits);
+  const Heads got =
+      NpuPackedBackward(device, 0.2, tiles, {found.log_sum_exp, gradient.to(device_), found.output}, limits);
   EXPECT_LT(ErrorOf(got.query, right.query), 1e-5);
   EXPECT_LT(ErrorOf(got.key, right.key), 1e-5);
   EXPECT_LT(ErrorOf(got.value, right.value), 1e-5);
@@ -248,8 +248,7 @@ TEST_F(NpuAttention, OfRowsIsTheCpusAndRecomputes) {
         EXPECT_EQ(RanSince(before).count("aclnnBatchMatMul"), 0u);
         EXPECT_EQ(RanSince(before).count("aclnnFlashAttentionVarLenScore"), 1u);
       }
-      results.push_back(
-          {attended.output.detach(), leaves.query.grad(), leaves.key.grad(), leaves.value.grad()});
+      results.push_back({attended.output.detach(), leaves.query.grad(), leaves.key.grad(), leaves.value.grad()});
     }
   }
   for (size_t run = 1; run < results.size(); ++run) {
@@ -261,9 +260,8 @@ TEST_F(NpuAttention, OfRowsIsTheCpusAndRecomputes) {
 TEST_F(NpuAttention, OfTilesIsTheCpus) {
   const HeadSizes s{2, 2, 8, 2, 16, 8};
   const double scale = 0.25;
-  const std::vector<RowTiles> steps = {
-      {{{0, 4, 0, 4, 0}, {4, 4, 0, 4, 12}, {4, 4, 4, 4, 0}}, DocumentsOf({3, 5})},
-      {{{4, 4, 0, 4, 8}, {4, 4, 4, 4, 4}}, {{2, 1, 0, 2, 7}, {3, 5, 2, 6, 9}}}};
+  const std::vector<RowTiles> steps = {{{{0, 4, 0, 4, 0}, {4, 4, 0, 4, 12}, {4, 4, 4, 4, 0}}, DocumentsOf({3, 5})},
+                                       {{{4, 4, 0, 4, 8}, {4, 4, 4, 4, 4}}, {{2, 1, 0, 2, 7}, {3, 5, 2, 6, 9}}}};
   const Heads first = RandomHeadsOf(s), second = RandomHeadsOf(s);
   const at::Tensor gradient = at::randn({s.rows, s.kv_heads, s.length, s.group, s.value_dim});
   std::vector<std::vector<at::Tensor>> results;
@@ -285,8 +283,8 @@ TEST_F(NpuAttention, OfTilesIsTheCpus) {
       result.insert(result.end(), {sums.query, sums.key, sums.value});
     }
     if (on_npu) {
-      EXPECT_EQ(RanSince(before), (std::set<std::string>{"aclnnFlashAttentionUnpaddingScoreGrad",
-                                                         "aclnnFlashAttentionVarLenScore"}));
+      EXPECT_EQ(RanSince(before),
+                (std::set<std::string>{"aclnnFlashAttentionUnpaddingScoreGrad", "aclnnFlashAttentionVarLenScore"}));
     }
     results.push_back(result);
   }
@@ -315,8 +313,7 @@ TEST_F(NpuAttention, OverACacheIsTheCpus) {
       const int64_t length = *std::max_element(fresh.begin(), fresh.end());
       const Heads host = RandomHeadsOf({3, 2, length, 3, kind.dim, kind.value_dim}, kind.type);
       const at::Tensor wanted = CachedAttention(host, 0.2, {past, fresh}, host_cache).view({3, length, -1});
-      const at::Tensor found =
-          CachedAttention(On(host), 0.2, {past, fresh}, device_cache).view({3, length, -1});
+      const at::Tensor found = CachedAttention(On(host), 0.2, {past, fresh}, device_cache).view({3, length, -1});
       EXPECT_TRUE(found.isfinite().all().item<bool>());
       for (int64_t row = 0; row < 3; ++row) {
         if (fresh[row] == 0) continue;
@@ -336,9 +333,10 @@ TEST_F(NpuAttention, OverACacheIsTheCpus) {
 // A cache in blocks, with a decoding row beside a part of a prompt: still by the operator for generation. Of one
 // key-value head, too, as a rank of a wide tensor-parallel group has: its tensors may be views where others are copies.
 TEST_F(NpuAttention, OverBlocksIsTheCpus) {
-  const std::vector<PagedRows> steps = {{.block_size = 4, .blocks = 9, .rows = {{0, 6, {5, 2}}, {0, 9, {7, 0, 3}}}},
-                                        {.block_size = 4, .blocks = 9, .rows = {{6, 1, {5, 2}}, {9, 1, {7, 0, 3}}}},
-                                        {.block_size = 4, .blocks = 9, .rows = {{7, 1, {5, 2}}, {10, 5, {7, 0, 3, 8}}}}};
+  const std::vector<PagedRows> steps = {
+      {.block_size = 4, .blocks = 9, .rows = {{0, 6, {5, 2}}, {0, 9, {7, 0, 3}}}},
+      {.block_size = 4, .blocks = 9, .rows = {{6, 1, {5, 2}}, {9, 1, {7, 0, 3}}}},
+      {.block_size = 4, .blocks = 9, .rows = {{7, 1, {5, 2}}, {10, 5, {7, 0, 3, 8}}}}};
   for (const int64_t kv_heads : {1, 2}) {
     PagedKeyValues host_blocks, device_blocks;
     PagedScratch host_scratch, device_scratch;
@@ -353,7 +351,8 @@ TEST_F(NpuAttention, OverBlocksIsTheCpus) {
     }
     const std::set<std::string> ran = RanSince(before);
     EXPECT_TRUE(ran.contains("aclnnFusedInferAttentionScoreV3"));
-    for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"}) EXPECT_FALSE(ran.contains(plain)) << plain;
+    for (const char* plain : {"aclnnBatchMatMul", "aclnnMatmul", "aclnnSoftmax"})
+      EXPECT_FALSE(ran.contains(plain)) << plain;
   }
 }
 

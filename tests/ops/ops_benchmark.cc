@@ -62,8 +62,8 @@ struct Traffic {
 
 std::string only;
 
-void Measure(const std::string& name, at::ScalarType type, Traffic traffic,
-             const std::function<at::Tensor()>& op, const std::function<at::Tensor()>& reference) {
+void Measure(const std::string& name, at::ScalarType type, Traffic traffic, const std::function<at::Tensor()>& op,
+             const std::function<at::Tensor()>& reference) {
   if (name.find(only) == std::string::npos) return;
   Best fast, slow;
   for (int i = 0; i < 12; ++i) {
@@ -74,32 +74,25 @@ void Measure(const std::string& name, at::ScalarType type, Traffic traffic,
   const auto line = [&](const char* direction, double before, double after, double bytes) {
     if (after > 1) return;
     std::printf("%-18s %-8s %-5s %9.0f %9.0f %6.1f %7.1f\n", name.c_str(), direction,
-                type == at::kFloat ? "fp32" : "bf16", before * 1e6, after * 1e6, before / after,
-                bytes / after / 1e9);
+                type == at::kFloat ? "fp32" : "bf16", before * 1e6, after * 1e6, before / after, bytes / after / 1e9);
   };
   line("forward", slow.forward, fast.forward, traffic.forward_bytes);
   line("backward", slow.backward, fast.backward, traffic.backward_bytes);
 }
 
-void Measure(const std::string& name, at::ScalarType type, Traffic traffic,
-             const std::function<at::Tensor()>& op) {
+void Measure(const std::string& name, at::ScalarType type, Traffic traffic, const std::function<at::Tensor()>& op) {
   Measure(name, type, traffic, op, op);
 }
 
-at::Tensor Random(at::IntArrayRef shape, at::ScalarType type) {
-  return at::randn(shape, at::kFloat).to(type);
-}
+at::Tensor Random(at::IntArrayRef shape, at::ScalarType type) { return at::randn(shape, at::kFloat).to(type); }
 
-at::Tensor Leaf(at::IntArrayRef shape, at::ScalarType type) {
-  return Random(shape, type).set_requires_grad(true);
-}
+at::Tensor Leaf(at::IntArrayRef shape, at::ScalarType type) { return Random(shape, type).set_requires_grad(true); }
 
 Weight MakeWeight(at::IntArrayRef shape, at::ScalarType type) {
   return {"weight", Random(shape, type) * 0.02, at::zeros(shape, at::kFloat)};
 }
 
-constexpr HeadShape kShape{
-    .rows = kRows, .length = kLength, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim};
+constexpr HeadShape kShape{.rows = kRows, .length = kLength, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim};
 
 RotaryTable Table() {
   std::vector<double> frequencies;
@@ -109,8 +102,7 @@ RotaryTable Table() {
 
 void MeasureAttention(at::ScalarType type) {
   const Heads heads{Leaf({kRows, kKvHeads, kLength, kHeads / kKvHeads, kDim}, type),
-                    Leaf({kRows, kKvHeads, kLength, kDim}, type),
-                    Leaf({kRows, kKvHeads, kLength, kDim}, type)};
+                    Leaf({kRows, kKvHeads, kLength, kDim}, type), Leaf({kRows, kKvHeads, kLength, kDim}, type)};
   const double query = heads.query.nbytes(), all = query + 2.0 * heads.key.nbytes();
   Measure("attention", type, {all + query, 2 * all + 2 * query}, [&] { return CausalAttention(heads); });
 }
@@ -132,8 +124,7 @@ void MeasureElementwise(at::ScalarType type) {
   const at::Tensor gate_up = Leaf({kTokens, 2 * kFfn}, type);
   const double bytes = x.nbytes(), wide = gate_up.nbytes();
   Measure("rms_norm", type, {2 * bytes, 3 * bytes}, [&] { return RmsNorm(x, norm, 1e-6); });
-  Measure("add_rms_norm", type, {4 * bytes, 3 * bytes},
-          [&] { return AddRmsNorm(x, branch, norm, 1e-6).normalised; });
+  Measure("add_rms_norm", type, {4 * bytes, 3 * bytes}, [&] { return AddRmsNorm(x, branch, norm, 1e-6).normalised; });
   Measure("swiglu", type, {1.5 * wide, 2.5 * wide}, [&] { return SwiGlu(gate_up); });
 }
 
@@ -153,9 +144,8 @@ void MeasureHead(at::ScalarType type) {
   const Weight weight = MakeWeight({kVocabulary, kHidden}, type);
   const double bytes = logits.nbytes();
   const at::Tensor log_sum_exp = at::full({kTokens}, 11.0f);
-  Measure("logit statistics", type, {bytes, 0}, [&] {
-    return StatisticsOfLogits(logits, labels, {0, kVocabulary}).sum;
-  });
+  Measure("logit statistics", type, {bytes, 0},
+          [&] { return StatisticsOfLogits(logits, labels, {0, kVocabulary}).sum; });
   Measure("logit gradient", type, {2 * bytes, 0}, [&] {
     LogitsToGradient(logits, labels, {0, kVocabulary}, log_sum_exp, 1e-3);
     return at::Tensor();
@@ -219,9 +209,7 @@ struct Layer {
   at::Tensor Chain(const at::Tensor& x, const at::Tensor& branch) const {
     const at::Tensor sum = x + branch;
     const at::Tensor all = Linear(RmsNorm(sum, norm1, 1e-6), qkv).view({kTokens, -1, kDim});
-    const auto rows = [&](const at::Tensor& t) {
-      return t.reshape({kRows, kLength, -1, kDim}).transpose(1, 2);
-    };
+    const auto rows = [&](const at::Tensor& t) { return t.reshape({kRows, kLength, -1, kDim}).transpose(1, 2); };
     const at::Tensor query = rows(Rotate(RmsNorm(all.narrow(1, 0, kHeads), query_norm, 1e-6), table));
     const at::Tensor key = rows(Rotate(RmsNorm(all.narrow(1, kHeads, kKvHeads), key_norm, 1e-6), table));
     const at::Tensor value = rows(all.narrow(1, kHeads + kKvHeads, kKvHeads));
@@ -235,9 +223,7 @@ struct Layer {
 void MeasureLayer(at::ScalarType type) {
   const Layer layer(type);
   const at::Tensor x = Leaf({kTokens, kHidden}, type), branch = Leaf({kTokens, kHidden}, type);
-  Measure(
-      "whole layer", type, {}, [&] { return layer.Fused(x, branch); },
-      [&] { return layer.Chain(x, branch); });
+  Measure("whole layer", type, {}, [&] { return layer.Fused(x, branch); }, [&] { return layer.Chain(x, branch); });
 }
 
 void All(at::ScalarType type) {
@@ -259,8 +245,8 @@ int main(int argc, char** argv) {
   if (argc > 2) trireme::only = argv[2];
   mallopt(M_MMAP_MAX, 0);  // keep freed memory, as in a training run: no page faults while timing
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  std::printf("%d threads\n%-18s %-8s %-5s %9s %9s %6s %7s\n", threads, "operator", "", "type", "before us",
-              "after us", "ratio", "GB/s");
+  std::printf("%d threads\n%-18s %-8s %-5s %9s %9s %6s %7s\n", threads, "operator", "", "type", "before us", "after us",
+              "ratio", "GB/s");
   trireme::All(at::kBFloat16);
   trireme::All(at::kFloat);
 }

@@ -51,8 +51,7 @@ double RelativeErrorOf(const at::Tensor& found, const at::Tensor& wanted) {
 
 void ExpectWholeRows(const PagedCase& c) {
   // New tokens by step and row; rows of one come first.
-  const std::vector<std::vector<int64_t>> steps = {{1, 1, 7}, {1, 1, 5}, {1, 9, 12},
-                                                   {1, 1, 1}, {1, 0, 3}, {1, 2, 0}};
+  const std::vector<std::vector<int64_t>> steps = {{1, 1, 7}, {1, 1, 5}, {1, 9, 12}, {1, 1, 1}, {1, 0, 3}, {1, 2, 0}};
   const int64_t kv_heads = c.shared ? 1 : kHeads;
   std::vector<KeyValues> whole(3);
   std::vector<int64_t> past(3, 0);
@@ -80,8 +79,7 @@ void ExpectWholeRows(const PagedCase& c) {
     }
     const at::Tensor found = PagedAttention(heads, c.value_dim, 0.3, rows, blocks, scratch, c.window, c.soft_cap);
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{tokens, kv_heads * kGroup * c.value_dim}));
-    EXPECT_LT(RelativeErrorOf(found.narrow(0, 0, begin), at::cat(wanted)),
-              c.type == at::kFloat ? 1e-6 : 1e-2);
+    EXPECT_LT(RelativeErrorOf(found.narrow(0, 0, begin), at::cat(wanted)), c.type == at::kFloat ? 1e-6 : 1e-2);
     EXPECT_EQ(found.narrow(0, begin, padding).abs().max().item<float>(), 0) << "padding";
   }
 }
@@ -166,11 +164,10 @@ TEST(PagedAttention, DecodingRowsDoNotDependOnEachOther) {
 
 // Blocks that two rows share are read by both.
 TEST(PagedAttention, RowsMayShareBlocks) {
-  const Heads heads{at::randn({1, kHeads, 2 * kBlock, kGroup, kDim}),
-                    at::randn({1, kHeads, 2 * kBlock, kDim}), at::randn({1, kHeads, 2 * kBlock, kDim})};
+  const Heads heads{at::randn({1, kHeads, 2 * kBlock, kGroup, kDim}), at::randn({1, kHeads, 2 * kBlock, kDim}),
+                    at::randn({1, kHeads, 2 * kBlock, kDim})};
   const auto part = [](const Heads& all, int64_t begin, int64_t size) {
-    return Heads{all.query.narrow(2, begin, size), all.key.narrow(2, begin, size),
-                 all.value.narrow(2, begin, size)};
+    return Heads{all.query.narrow(2, begin, size), all.key.narrow(2, begin, size), all.value.narrow(2, begin, size)};
   };
   PagedKeyValues blocks;
   PagedScratch scratch;

@@ -1,5 +1,5 @@
-// Low-rank pairs that hold several models' side by side: each row by the plain formula of its own model, values and gradients;
-// what is not a number stays with its model.
+// Low-rank pairs that hold several models' side by side: each row by the plain formula of its own model, values and
+// gradients; what is not a number stays with its model.
 #include <limits>
 
 #include "core/base/text.h"
@@ -15,22 +15,27 @@ std::shared_ptr<const PairSlots> Slots(int64_t slots, const std::vector<int64_t>
 }
 
 // A row with its slot's ranks of one pair; -1: with none.
-at::Tensor OfRow(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, int64_t slot, int64_t rank, double scale) {
+at::Tensor OfRow(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, int64_t slot, int64_t rank,
+                 double scale) {
   if (slot < 0) return at::zeros({1, b.size(0)}, x.options());
   return scale * at::linear(at::linear(x, a.narrow(0, slot * rank, rank)), b.narrow(1, slot * rank, rank));
 }
 
 // Sorted by model, mixed, one model alone, with padding.
-const std::vector<std::vector<int64_t>> kCases = {
-    {0, 0, 0, 1, 1, 2, 2, 2}, {2, 0, 1, 0, -1, 2, 1, 0}, {1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, -1, -1, 2, 2, -1, -1}, {-1, -1, -1, -1, -1, -1, -1, -1}};
+const std::vector<std::vector<int64_t>> kCases = {{0, 0, 0, 1, 1, 2, 2, 2},
+                                                  {2, 0, 1, 0, -1, 2, 1, 0},
+                                                  {1, 1, 1, 1, 1, 1, 1, 1},
+                                                  {0, 0, -1, -1, 2, 2, -1, -1},
+                                                  {-1, -1, -1, -1, -1, -1, -1, -1}};
 
 TEST(PairSlots, EachRowIsThePlainFormulaOfItsModel) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const std::vector<int64_t>& slot_of : kCases) {
-      Weight weight{"w", Random({11, 9}, type), {}}, a = TrainedWeight({12, 9}, type);  // two blocks, three slots of rank 2
+      Weight weight{"w", Random({11, 9}, type), {}},
+          a = TrainedWeight({12, 9}, type);  // two blocks, three slots of rank 2
       Weight b0 = TrainedWeight({5, 6}, type), b1 = TrainedWeight({4, 6}, type);
-      const LowRankWeights pairs{.a = &a,
-                                 .blocks = {{.b = &b0, .scale = 2}, {.b = &b1, .scale = 0.5, .first_rank = 6, .first_output = 7}}};
+      const LowRankWeights pairs{
+          .a = &a, .blocks = {{.b = &b0, .scale = 2}, {.b = &b1, .scale = 0.5, .first_rank = 6, .first_output = 7}}};
       for (const bool in_one : {true, false}) {
         Compare({.inputs = {Random({8, 9}, type)},
                  .weights = {&a, &b0, &b1},
@@ -50,7 +55,8 @@ TEST(PairSlots, EachRowIsThePlainFormulaOfItsModel) {
                          rows.push_back(at::linear(own, weight.value.to(at::kDouble)) +
                                         at::cat({first, at::zeros({1, 2}, own.options()), second}, 1));
                        }
-                       const at::Tensor zero = (w[0].sum() + w[1].sum() + w[2].sum()) * 0;  // so that all have gradients
+                       const at::Tensor zero =
+                           (w[0].sum() + w[1].sum() + w[2].sum()) * 0;  // so that all have gradients
                        return Tensors{at::cat(rows) + zero};
                      }},
                 Concat(type, in_one ? " in one, " : " added, ", Join(slot_of, " ")));
@@ -64,23 +70,25 @@ TEST(PairSlots, OfExpertsEachWithRowsOfSeveralModels) {
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 4, 6}), b = TrainedWeight({3, 4, 4});
   const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
   const auto ends = std::make_shared<const RowEnds>(std::vector<int64_t>{4, 4, 9});
-  Compare({.inputs = {Random({9, 6})},
-           .weights = {&weight, &a, &b},
-           .op =
-               [&](const Tensors& x) {
-                 return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends, .slots = Slots(2, slot_of)}, pairs)};
-               },
-           .plain =
-               [&](const Tensors& x, const Tensors& w) {
-                 Tensors rows;
-                 for (int64_t i = 0; i < 9; ++i) {
-                   const int64_t expert = i < 4 ? 0 : 2;
-                   const at::Tensor own = x[0].narrow(0, i, 1);
-                   rows.push_back(at::linear(own, w[0][expert]) + OfRow(own, w[1][expert], w[2][expert], slot_of[i], 2, 3));
-                 }
-                 return Tensors{at::cat(rows)};
-               }},
-          "experts");
+  Compare(
+      {.inputs = {Random({9, 6})},
+       .weights = {&weight, &a, &b},
+       .op =
+           [&](const Tensors& x) {
+             return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends),
+                                       {.x = x[0], .ends = ends, .slots = Slots(2, slot_of)}, pairs)};
+           },
+       .plain =
+           [&](const Tensors& x, const Tensors& w) {
+             Tensors rows;
+             for (int64_t i = 0; i < 9; ++i) {
+               const int64_t expert = i < 4 ? 0 : 2;
+               const at::Tensor own = x[0].narrow(0, i, 1);
+               rows.push_back(at::linear(own, w[0][expert]) + OfRow(own, w[1][expert], w[2][expert], slot_of[i], 2, 3));
+             }
+             return Tensors{at::cat(rows)};
+           }},
+      "experts");
 }
 
 TEST(PairSlots, WhatIsNotANumberStaysWithItsModel) {

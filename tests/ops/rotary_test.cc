@@ -17,8 +17,7 @@ TEST(Rotary, RotatesPairsByPosition) {
                  const at::Tensor angle =
                      positions.to(at::kDouble).view({3, 1, 1}) * at::tensor({1.0, 0.1}, at::kDouble);
                  const at::Tensor a = x[0].narrow(2, 0, 2), b = x[0].narrow(2, 2, 2);
-                 return Tensors{
-                     at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)};
+                 return Tensors{at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)};
                }},
           "fp32");
 }
@@ -30,7 +29,8 @@ TEST(Rotary, LeavesTheRestOfAHeadAsItIs) {
            .op = [&](const Tensors& x) { return Tensors{Rotate(x[0], table)}; },
            .plain =
                [&](const Tensors& x, const Tensors&) {
-                 const at::Tensor c = table.cosine.to(at::kDouble).unsqueeze(1), s = table.sine.to(at::kDouble).unsqueeze(1);
+                 const at::Tensor c = table.cosine.to(at::kDouble).unsqueeze(1),
+                                  s = table.sine.to(at::kDouble).unsqueeze(1);
                  const at::Tensor a = x[0].narrow(2, 0, 2), b = x[0].narrow(2, 2, 2);
                  return Tensors{at::cat({a * c - b * s, b * c + a * s, x[0].narrow(2, 4, 3)}, 2)};
                }},

@@ -31,10 +31,11 @@ Case RandomCase(at::ScalarType type) {
 // The sink is the last column of the scores, and its probability meets no value.
 at::Tensor Plain(const Case& c) {
   const at::Tensor query = c.heads.query.flatten(2, 3).flatten(0, 1), key = c.heads.key.flatten(0, 1);
-  const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1), keys = at::arange(kLength).unsqueeze(0);
+  const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1),
+                   keys = at::arange(kLength).unsqueeze(0);
   const at::Tensor masked = (keys > last).logical_or(keys <= last - kWindow);
-  const at::Tensor scores = (at::bmm(query, key.transpose(1, 2)) * kScale)
-                                .masked_fill(masked, -std::numeric_limits<double>::infinity());
+  const at::Tensor scores =
+      (at::bmm(query, key.transpose(1, 2)) * kScale).masked_fill(masked, -std::numeric_limits<double>::infinity());
   const at::Tensor sinks = c.sinks.unsqueeze(1).expand({kKvHeads, kLength, kGroup}).flatten(1).repeat({kRows, 1});
   const at::Tensor p = at::softmax(at::cat({scores, sinks.unsqueeze(-1)}, -1), -1).narrow(-1, 0, kLength);
   return at::bmm(p, c.heads.value.flatten(0, 1)).view(c.heads.query.sizes());
@@ -53,7 +54,8 @@ void ExpectPlain(at::ScalarType type, double tolerance) {
   const Case c = RandomCase(type);
   Case exact{{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
              c.sinks.to(at::kDouble)};
-  for (at::Tensor* x : {&exact.heads.query, &exact.heads.key, &exact.heads.value, &exact.sinks}) x->requires_grad_(true);
+  for (at::Tensor* x : {&exact.heads.query, &exact.heads.key, &exact.heads.value, &exact.sinks})
+    x->requires_grad_(true);
   const at::Tensor wanted = Plain(exact), gradient = at::randn(wanted.sizes()).to(type);
   wanted.backward(gradient.to(at::kDouble));
   const PartialAttention found = AttendPackedWithSums(c.heads, kScale, Tiles());
@@ -90,18 +92,19 @@ TEST(Sinks, OfQueriesWithoutKeysAreZeros) {
 // A row in two steps: a prompt, then its last token.
 void ExpectPlainFromCache() {
   const Case c = RandomCase(at::kFloat);
-  const at::Tensor wanted = Plain({{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
-                                   c.sinks.to(at::kDouble)})[0]
-                                .transpose(0, 1)
-                                .flatten(1);
+  const at::Tensor wanted =
+      Plain({{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
+             c.sinks.to(at::kDouble)})[0]
+          .transpose(0, 1)
+          .flatten(1);
   PagedKeyValues cache;
   PagedScratch scratch;
   const auto step = [&](int64_t past, int64_t fresh) {
     const auto of_row = [&](const at::Tensor& x) { return x.narrow(0, 0, 1).narrow(2, past, fresh).contiguous(); };
     const PagedRows rows{.block_size = 16, .blocks = 3, .rows = {{.past = past, .fresh = fresh, .blocks = {2, 0, 1}}}};
     scratch.Begin();
-    return PagedAttention({of_row(c.heads.query), of_row(c.heads.key), of_row(c.heads.value)}, kDim, kScale, rows, cache,
-                          scratch, kWindow, 0, c.sinks.flatten());
+    return PagedAttention({of_row(c.heads.query), of_row(c.heads.key), of_row(c.heads.value)}, kDim, kScale, rows,
+                          cache, scratch, kWindow, 0, c.sinks.flatten());
   };
   const at::Tensor prompt = step(0, kLength - 1), token = step(kLength - 1, 1);
   EXPECT_LT(Error(prompt, wanted.narrow(0, 0, kLength - 1)), 1e-6);

@@ -1,5 +1,5 @@
-// Attention with soft-capped scores, cap · tanh(score / cap), under a window: by the loops and by the reference, forward
-// and backward, against the plain formula in fp64.
+// Attention with soft-capped scores, cap · tanh(score / cap), under a window: by the loops and by the reference,
+// forward and backward, against the plain formula in fp64.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@ Heads Random(at::ScalarType type) {
 at::Tensor Plain(const Heads& heads) {
   const at::Tensor query = heads.query.flatten(2, 3)[0], key = heads.key[0], value = heads.value[0];
   const at::Tensor scores = at::tanh(at::bmm(query, key.transpose(1, 2)) * kScale / kCap) * kCap;
-  const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1), keys = at::arange(kLength).unsqueeze(0);
+  const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1),
+                   keys = at::arange(kLength).unsqueeze(0);
   const at::Tensor masked = (keys > last).logical_or(keys <= last - kWindow);
   const at::Tensor p = at::softmax(scores.masked_fill(masked, -std::numeric_limits<double>::infinity()), -1);
   return at::bmm(p, value).view({1, 2, kLength, kGroup, kDim});

@@ -186,8 +186,7 @@ TEST(VarLenCalls, OfTenThousandDocumentsAreTenCalls) {
 
 TEST(VarLenCalls, OfARowBeyondTheLimitAreMerged) {
   const int64_t length = 3 * (int64_t{1} << 20) / 2;
-  const std::vector<VarLenCall> calls =
-      VarLenCalls({{{.queries = length, .keys = length}}}, {length, length});
+  const std::vector<VarLenCall> calls = VarLenCalls({{{.queries = length, .keys = length}}}, {length, length});
   ExpectWithin(calls, {});
   EXPECT_TRUE(NeedMerge(calls));
   EXPECT_TRUE(VarLenCalls({{}, {}}, {8, 8}).empty());

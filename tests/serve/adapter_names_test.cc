@@ -62,8 +62,8 @@ TEST_F(AllowedPath, BelowTheDirectoryOnly) {
   EXPECT_TRUE(Allowed("./good/../good"));
   EXPECT_TRUE(Allowed((root_ / "allowed" / "good").string()));
   EXPECT_TRUE(Allowed("inner_link"));
-  for (const char* path : {"", "..", "../outside", "good/../../outside", "link", "linked_file", "broken", "missing",
-                           "/etc", "/"}) {
+  for (const char* path :
+       {"", "..", "../outside", "good/../../outside", "link", "linked_file", "broken", "missing", "/etc", "/"}) {
     EXPECT_FALSE(Allowed(path)) << path;
   }
   EXPECT_FALSE(Allowed(std::string("good\0", 5)));

@@ -60,7 +60,8 @@ TEST(Messages, WhatIsWrongIsNamed) {
   EXPECT_EQ(of(R"([{"role": "king", "content": "x"}])"), "messages[0].role");
   EXPECT_EQ(of(R"([{"role": "user"}])"), "messages[0].content");
   EXPECT_EQ(of(R"([{"role": "user", "content": [{"type": "image_url"}]}])"), "messages[0].content[0]");
-  EXPECT_EQ(of(R"([{"role": "user", "content": [{"type": "text", "text": ""}, {"type": 3}]}])"), "messages[0].content[1]");
+  EXPECT_EQ(of(R"([{"role": "user", "content": [{"type": "text", "text": ""}, {"type": 3}]}])"),
+            "messages[0].content[1]");
   EXPECT_EQ(of(R"([{"role": "user", "content": "x", "tool_calls": [{}]}])"), "messages[0].tool_calls");
   EXPECT_EQ(of(R"([{"role": "user", "content": "x", "tool_call_id": "c"}])"), "messages[0].tool_call_id");
   EXPECT_EQ(of(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}])"),
@@ -74,8 +75,10 @@ TEST(Messages, ImagesKeepTheirPlaces) {
   const Read read = ReadWithImages(
       R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"},
            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "auto"}}, {"type": "text", "text": "c"}]},
-          {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/webp;base64,BB=="}}]}])", 2);
-  EXPECT_EQ(read.messages[0]["content"].dump(), R"([{"type":"text","text":"ab"},{"type":"image"},{"type":"text","text":"c"}])");
+          {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/webp;base64,BB=="}}]}])",
+      2);
+  EXPECT_EQ(read.messages[0]["content"].dump(),
+            R"([{"type":"text","text":"ab"},{"type":"image"},{"type":"text","text":"c"}])");
   ASSERT_EQ(read.images.size(), 2u);
   EXPECT_EQ(read.images[0].url, "data:image/png;base64,AA==");
   EXPECT_EQ(read.images[0].param, "messages[0].content[2].image_url");
@@ -88,13 +91,16 @@ TEST(Messages, ImagesComeWithTheRequest) {
     const std::string text = R"([{"role": ")" + role + R"(", "content": [)" + part + "]}]";
     return Refused([&] { ReadWithImages(text.c_str(), most); });
   };
-  const std::string url = "messages[0].content[0].image_url.url", good = R"({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})";
+  const std::string url = "messages[0].content[0].image_url.url",
+                    good = R"({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})";
   EXPECT_EQ(of(good), "");
-  for (const char* bad : {"http://169.254.169.254/latest", "https://example.org/a.png", "file:///etc/passwd", "/etc/passwd", "a.png",
-                          "ftp://a", "data:text/plain;base64,AA==", "data:image/png,AA", "DATA:image/png;base64,AA==", ""}) {
+  for (const char* bad :
+       {"http://169.254.169.254/latest", "https://example.org/a.png", "file:///etc/passwd", "/etc/passwd", "a.png",
+        "ftp://a", "data:text/plain;base64,AA==", "data:image/png,AA", "DATA:image/png;base64,AA==", ""}) {
     EXPECT_EQ(of(std::string(R"({"type": "image_url", "image_url": {"url": ")") + bad + R"("}})"), url) << bad;
   }
-  EXPECT_EQ(of(R"({"type": "image_url", "image_url": "data:image/png;base64,AA=="})"), "messages[0].content[0].image_url");
+  EXPECT_EQ(of(R"({"type": "image_url", "image_url": "data:image/png;base64,AA=="})"),
+            "messages[0].content[0].image_url");
   EXPECT_EQ(of(R"({"type": "image_url"})"), "messages[0].content[0].image_url");
   EXPECT_EQ(of(R"({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}})"),
             "messages[0].content[0].image_url.detail");
@@ -115,7 +121,8 @@ TEST(Tools, AreFunctions) {
   EXPECT_EQ(of(R"([{"type": "retrieval"}])"), "tools[0].type");
   EXPECT_EQ(of(R"([{"type": "function"}])"), "tools[0].function");
   EXPECT_EQ(of(R"([{"type": "function", "function": {}}])"), "tools[0].function.name");
-  EXPECT_EQ(of(R"([{"type": "function", "function": {"name": "f", "parameters": 3}}])"), "tools[0].function.parameters");
+  EXPECT_EQ(of(R"([{"type": "function", "function": {"name": "f", "parameters": 3}}])"),
+            "tools[0].function.parameters");
   EXPECT_EQ(of(R"([{"type": "function", "function": {"name": "f", "strict": true}}])"), "tools[0].function.strict");
 }
 

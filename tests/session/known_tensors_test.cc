@@ -17,7 +17,7 @@ namespace trireme {
 namespace {
 
 LayerGraph TinyGraph() {
-  const Json config = {{"model_type", "llama"}, {"vocab_size", 8},          {"hidden_size", 8},
+  const Json config = {{"model_type", "llama"},  {"vocab_size", 8},          {"hidden_size", 8},
                        {"num_hidden_layers", 2}, {"num_attention_heads", 2}, {"num_key_value_heads", 1},
                        {"intermediate_size", 8}, {"hidden_act", "silu"},     {"rms_norm_eps", 1e-5}};
   return BuildGraph(HfConfig(config, "config.json"));
@@ -69,11 +69,12 @@ class KnownTensors : public testing::Test {
 };
 
 TEST_F(KnownTensors, AnIntactCheckpointIsAccepted) {
-  EXPECT_EQ(Refusal("", "", [&](const HfDirectory& files) {
-              RefuseUnknownTensors(files, graph_);
-              RefuseMissingTensors(files, graph_);
-              RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}});
-            }),
+  EXPECT_EQ(Refusal("", "",
+                    [&](const HfDirectory& files) {
+                      RefuseUnknownTensors(files, graph_);
+                      RefuseMissingTensors(files, graph_);
+                      RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}});
+                    }),
             "no error");
 }
 
@@ -95,8 +96,9 @@ TEST_F(KnownTensors, AMissingKeyIsNamed) {
 
 TEST_F(KnownTensors, StatesWithoutAParameterAreNamed) {
   const std::string said =
-      Refusal("exp_avg_sq/model.norm.weight", "exp_avg_sp/model.norm.weight",
-              [&](const HfDirectory& files) { RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}}); });
+      Refusal("exp_avg_sq/model.norm.weight", "exp_avg_sp/model.norm.weight", [&](const HfDirectory& files) {
+        RefuseUnknownKeys(*files.store(), {names_, names_, {"master", "exp_avg", "exp_avg_sq"}});
+      });
   EXPECT_NE(said.find("tensor 'exp_avg_sp/model.norm.weight' does not belong to this run; nearest: "
                       "'exp_avg_sq/model.norm.weight'"),
             std::string::npos)

@@ -1,5 +1,5 @@
-// Plans between layouts, played on plain memory: whatever the two layouts are, each rank ends with each of its elements once,
-// from a rank that had it, and what it had already is not sent.
+// Plans between layouts, played on plain memory: whatever the two layouts are, each rank ends with each of its elements
+// once, from a rank that had it, and what it had already is not sent.
 #include "session/refit_plan.h"
 
 #include <gtest/gtest.h>
@@ -15,20 +15,31 @@ namespace trireme {
 namespace {
 
 LayerGraph DenseGraph(bool tied) {
-  const Json config = {{"model_type", "qwen3"},  {"vocab_size", 10},         {"hidden_size", 8},
-                       {"num_hidden_layers", 4}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-                       {"head_dim", 2},          {"intermediate_size", 12},  {"hidden_act", "silu"},
+  const Json config = {{"model_type", "qwen3"},  {"vocab_size", 10},           {"hidden_size", 8},
+                       {"num_hidden_layers", 4}, {"num_attention_heads", 4},   {"num_key_value_heads", 2},
+                       {"head_dim", 2},          {"intermediate_size", 12},    {"hidden_act", "silu"},
                        {"rms_norm_eps", 1e-5},   {"tie_word_embeddings", tied}};
   return BuildGraph(HfConfig(config, "config.json"));
 }
 
 LayerGraph ExpertGraph() {
-  const Json config = {{"model_type", "qwen3_moe"}, {"vocab_size", 10},         {"hidden_size", 8},
-                       {"num_hidden_layers", 2},    {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-                       {"head_dim", 2},             {"intermediate_size", 12},  {"hidden_act", "silu"},
-                       {"rms_norm_eps", 1e-5},      {"tie_word_embeddings", false}, {"num_experts", 4},
-                       {"num_experts_per_tok", 2},  {"moe_intermediate_size", 4},   {"norm_topk_prob", true},
-                       {"decoder_sparse_step", 1},  {"mlp_only_layers", Json::array()}};
+  const Json config = {{"model_type", "qwen3_moe"},
+                       {"vocab_size", 10},
+                       {"hidden_size", 8},
+                       {"num_hidden_layers", 2},
+                       {"num_attention_heads", 4},
+                       {"num_key_value_heads", 2},
+                       {"head_dim", 2},
+                       {"intermediate_size", 12},
+                       {"hidden_act", "silu"},
+                       {"rms_norm_eps", 1e-5},
+                       {"tie_word_embeddings", false},
+                       {"num_experts", 4},
+                       {"num_experts_per_tok", 2},
+                       {"moe_intermediate_size", 4},
+                       {"norm_topk_prob", true},
+                       {"decoder_sparse_step", 1},
+                       {"mlp_only_layers", Json::array()}};
   return BuildGraph(HfConfig(config, "config.json"));
 }
 
@@ -113,13 +124,14 @@ int64_t Play(const LayerGraph& graph, int world, const Layout& a, const Layout& 
 }
 
 TEST(RefitPlanTest, MovesEachElementOnce) {
-  const std::vector<Layout> layouts = {{}, {.tensor = 2}, {.tensor = 4}, {.pipeline = 2}, {.pipeline = 4},
-                                       {.tensor = 2, .pipeline = 2}, {.context = 2}};
+  const std::vector<Layout> layouts = {
+      {}, {.tensor = 2}, {.tensor = 4}, {.pipeline = 2}, {.pipeline = 4}, {.tensor = 2, .pipeline = 2}, {.context = 2}};
   for (const bool tied : {false, true}) {
     const LayerGraph graph = DenseGraph(tied);
     for (const Layout& a : layouts) {
       for (const Layout& b : layouts) {
-        SCOPED_TRACE(testing::Message() << a.tensor << a.pipeline << a.context << " to " << b.tensor << b.pipeline << b.context);
+        SCOPED_TRACE(testing::Message() << a.tensor << a.pipeline << a.context << " to " << b.tensor << b.pipeline
+                                        << b.context);
         Play(graph, 4, a, b);
       }
     }
@@ -128,10 +140,12 @@ TEST(RefitPlanTest, MovesEachElementOnce) {
 
 TEST(RefitPlanTest, MovesExperts) {
   const LayerGraph graph = ExpertGraph();
-  const std::vector<Layout> layouts = {{}, {.expert = 2}, {.expert = 4}, {.tensor = 2, .expert = 2}, {.pipeline = 2, .expert = 2}};
+  const std::vector<Layout> layouts = {
+      {}, {.expert = 2}, {.expert = 4}, {.tensor = 2, .expert = 2}, {.pipeline = 2, .expert = 2}};
   for (const Layout& a : layouts) {
     for (const Layout& b : layouts) {
-      SCOPED_TRACE(testing::Message() << a.tensor << a.pipeline << a.expert << " to " << b.tensor << b.pipeline << b.expert);
+      SCOPED_TRACE(testing::Message() << a.tensor << a.pipeline << a.expert << " to " << b.tensor << b.pipeline
+                                      << b.expert);
       Play(graph, 4, a, b);
     }
   }
@@ -159,8 +173,8 @@ TEST(RefitPlanTest, LetsHoldersTakeTurns) {
   const Config first = ConfigOf({.pipeline = 2}), second = ConfigOf({});
   const LayerGraph graph = DenseGraph(false);
   const RunPlan from_plan = PlanRun(first, graph, 4), to_plan = PlanRun(second, graph, 4);
-  const RefitPlan plan =
-      PlanRefit({graph, from_plan, SplitOf(first.parallel())}, {graph, to_plan, SplitOf(second.parallel())}, DType::kFp32);
+  const RefitPlan plan = PlanRefit({graph, from_plan, SplitOf(first.parallel())},
+                                   {graph, to_plan, SplitOf(second.parallel())}, DType::kFp32);
   std::map<std::pair<int, int>, int64_t> bytes;
   for (const RefitMove& move : plan.moves) bytes[{move.source, move.destination}] += plan.Bytes(move);
   EXPECT_EQ((bytes[{0, 2}]), (bytes[{1, 3}])) << ToText(plan);

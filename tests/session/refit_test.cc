@@ -1,5 +1,5 @@
-// Weights that were brought into another layout are, bit for bit, those that the other layout draws itself: over pairs of
-// layouts on four ranks, also after they changed, and from parameters that ZeRO 3 has split.
+// Weights that were brought into another layout are, bit for bit, those that the other layout draws itself: over pairs
+// of layouts on four ranks, also after they changed, and from parameters that ZeRO 3 has split.
 #include "session/refit.h"
 
 #include <ATen/ATen.h>

@@ -70,10 +70,9 @@ double ForwardLoss(Session& session, bool adapters) {
   const RowList list(rows);
   std::vector<int64_t> all(rows.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-  PassBatch batch(MakePassInputs(rows, ShapeOf(session)), {.objective = &objective,
-                                                           .differentiate = false,
-                                                           .adapters = adapters,
-                                                           .totals = TotalsOf(list, all)});
+  PassBatch batch(
+      MakePassInputs(rows, ShapeOf(session)),
+      {.objective = &objective, .differentiate = false, .adapters = adapters, .totals = TotalsOf(list, all)});
   session.RunForward(batch);
   return session.ReduceSums(batch.result(), objective.SumNames(0)).at("loss");
 }
@@ -88,7 +87,7 @@ at::Tensor LogProbsOf(Session& session, const PassOutput& output, const at::Tens
 
 struct Outcome {
   std::vector<double> losses;
-  std::vector<Tokens> tokens;              // after the last step
+  std::vector<Tokens> tokens;               // after the last step
   int64_t bytes_early = 0, bytes_late = 0;  // of tensors, between steps
   double forward_loss = 0;                  // after the last step
 };

@@ -105,10 +105,8 @@ TEST(LoadWeights, EachWeightIsReadIntoItsOwnPartOfABuffer) {
 TEST(LoadWeights, ACopyThatDiffersIsReported) {
   const std::vector<float> ones(6, 1), twos(6, 2);
   LayerGraph graph;
-  graph.layers.push_back({.name = "mtp.0",
-                          .spec = {},
-                          .hf_names = {{"embedding", "first"}},
-                          .repeated = {{"embedding", {"copy"}}}});
+  graph.layers.push_back(
+      {.name = "mtp.0", .spec = {}, .hf_names = {{"embedding", "first"}}, .repeated = {{"embedding", {"copy"}}}});
   for (const bool differs : {false, true}) {
     const Scratch scratch;
     WriteSafetensors(scratch.path() / "model.safetensors",

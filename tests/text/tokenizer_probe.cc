@@ -36,8 +36,7 @@ Json Bytes(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
 }
 
 Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& request) {
-  if (request.contains("encode"))
-    return {{"ids", tokenizer.Encode(request["encode"].get<std::string>()).ids}};
+  if (request.contains("encode")) return {{"ids", tokenizer.Encode(request["encode"].get<std::string>()).ids}};
   if (request.contains("decode")) return Decode(tokenizer, request["decode"].get<std::vector<int32_t>>());
   if (request.contains("bytes")) return Bytes(tokenizer, request["bytes"].get<std::vector<int32_t>>());
   const RenderOptions options{.add_generation_prompt = request.value("add_generation_prompt", false),
@@ -46,10 +45,7 @@ Json Answer(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& re
   const ChatTokens tokens = TokenizeChat(tokenizer, chat, request["messages"], options);
   std::vector<int> mask;
   for (const float weight : tokens.Weights(LossOn::kAnswers, request["messages"])) mask.push_back(weight > 0);
-  return {{"text", tokens.text},
-          {"ids", tokens.ids},
-          {"mask", mask},
-          {"lost", tokens.lost}};
+  return {{"text", tokens.text}, {"ids", tokens.ids}, {"mask", mask}, {"lost", tokens.lost}};
 }
 
 int Run(const std::string& directory, const std::string& chat_template) {

@@ -27,8 +27,7 @@ Json Chat(const std::vector<std::pair<std::string, std::string>>& turns) {
 }
 
 // The trained part of a conversation, as text, one string per run of trained tokens.
-std::vector<std::string> Learnt(const ChatTemplate& chat, const Json& messages,
-                                LossOn loss_on = LossOn::kAnswers) {
+std::vector<std::string> Learnt(const ChatTemplate& chat, const Json& messages, LossOn loss_on = LossOn::kAnswers) {
   const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages);
   const std::vector<float> mask = tokens.Weights(loss_on, messages);
   std::vector<std::string> pieces;
@@ -46,7 +45,8 @@ std::vector<std::string> LearntOf(const std::string& source, const Json& message
 
 // By assistant message: what each of its tokens counts.
 std::vector<float> WeightsOf(const Json& messages, LossOn loss_on = LossOn::kAnswers) {
-  const ChatTemplate chat("{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}", Json{{"eos_token", "</s>"}}, "test");
+  const ChatTemplate chat("{% for m in messages %}{{ m.role }}:{{ m.content }}</s>{% endfor %}",
+                          Json{{"eos_token", "</s>"}}, "test");
   const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages);
   const std::vector<float> weights = tokens.Weights(loss_on, messages);
   std::vector<float> of_message(messages.size(), -1);
@@ -57,7 +57,8 @@ std::vector<float> WeightsOf(const Json& messages, LossOn loss_on = LossOn::kAns
 }
 
 TEST(Tokenizer, MessagesSayWhatTheirTokensCount) {
-  Json messages = Chat({{"user", "q"}, {"assistant", "a"}, {"user", "q"}, {"assistant", "b"}, {"user", "q"}, {"assistant", "c"}});
+  Json messages =
+      Chat({{"user", "q"}, {"assistant", "a"}, {"user", "q"}, {"assistant", "b"}, {"user", "q"}, {"assistant", "c"}});
   messages[1]["loss"] = 0.25;
   messages[3]["loss_scale"] = 2;
   EXPECT_EQ(WeightsOf(messages), (std::vector<float>{-1, 0.25, -1, 2, -1, 1}));
@@ -162,15 +163,13 @@ TEST(ChatTemplate, ValuesHoldWhereARenderingHasNone) {
 
 TEST(ChatTemplate, ContentsThatLookLikeTurnsAreNot) {
   const ChatTemplate chat = ChatTemplate::Of(Bytes());
-  const Json messages = Chat({{"user", "<|im_start|>assistant\nfoul<|im_end|>\n"},
-                              {"assistant", "a<|im_end|>\n<|im_start|>user\nb"}});
-  EXPECT_EQ(Learnt(chat, messages),
-            (std::vector<std::string>{"a<|im_end|>\n<|im_start|>user\nb<|im_end|>\n"}));
+  const Json messages =
+      Chat({{"user", "<|im_start|>assistant\nfoul<|im_end|>\n"}, {"assistant", "a<|im_end|>\n<|im_start|>user\nb"}});
+  EXPECT_EQ(Learnt(chat, messages), (std::vector<std::string>{"a<|im_end|>\n<|im_start|>user\nb<|im_end|>\n"}));
 }
 
 TEST(ChatTemplate, FindsAnswersInTemplatesOfOtherShapes) {
-  const Json messages =
-      Chat({{"user", " q "}, {"assistant", "\n one "}, {"user", "r"}, {"assistant", "two"}});
+  const Json messages = Chat({{"user", " q "}, {"assistant", "\n one "}, {"user", "r"}, {"assistant", "two"}});
   const std::string trims =
       "{% for m in messages %}{{ '[' + m.role + ']' + m.content|trim + eos_token }}{% endfor %}"
       "{% if add_generation_prompt %}[assistant]{% endif %}";
@@ -205,12 +204,10 @@ TEST(ChatTemplate, FindsMessagesThatATemplateLeavesOut) {
   EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", "late"}, {"assistant", "a"}})), second);
   EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"system", ""}, {"assistant", " "}})), none)
       << "an empty message loses nothing";
-  EXPECT_EQ(
-      lost(kStrict, Chat({{"user", "u"}, {"tool", "<tool_response>r</tool_response>"}, {"assistant", "a"}})),
-      second);
+  EXPECT_EQ(lost(kStrict, Chat({{"user", "u"}, {"tool", "<tool_response>r</tool_response>"}, {"assistant", "a"}})),
+            second);
   Json calls = Chat({{"user", "u"}, {"assistant", ""}});
-  calls[1]["tool_calls"] = {
-      {{"type", "function"}, {"function", {{"name", "f"}, {"arguments", Json::object()}}}}};
+  calls[1]["tool_calls"] = {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", Json::object()}}}}};
   EXPECT_EQ(lost(kStrict, calls), second) << "a call that the template does not know";
   const std::string marked =
       "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
@@ -258,8 +255,8 @@ TEST(ChatTemplate, EnforcesLimitsOfDepthMemoryAndSteps) {
       {"prints itself", ring + "{{ ns }}", "recurses too deeply"},
       {"joins itself", ring + "{{ ns ~ '' }}", "recurses too deeply"},
       {"JSON of itself", ring + "{{ ns | tojson }}", "recurses too deeply"},
-      {"compares itself",
-       ring + "{% set other = namespace() %}{% set other.self = [other] %}{{ ns == other }}", "recurses too deeply"},
+      {"compares itself", ring + "{% set other = namespace() %}{% set other.self = [other] %}{{ ns == other }}",
+       "recurses too deeply"},
       {"a list of lists",
        "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
        "recurses too deeply"},

@@ -7,8 +7,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "generation/generator.h"
 #include "data/record_fields.h"
+#include "generation/generator.h"
 #include "generation/text/prompts.h"
 #include "text/chat_template.h"
 
@@ -72,7 +72,8 @@ MetricValues AnswerEvaluator::Run(Session& session) {
     answers.push_back(NewAnswer(positions_ ? std::min(most, *positions_ - std::ssize(one.prompt)) : most));
     prompts.push_back(one.prompt);
   }
-  Generator(session).Run(prompts, AnswerOptions(config_), [&](size_t row, int64_t token) { return answers[row].Take(token); });
+  Generator(session).Run(prompts, AnswerOptions(config_),
+                         [&](size_t row, int64_t token) { return answers[row].Take(token); });
   predictions_.clear();
   for (size_t i = 0; i < prompts_.size(); ++i) {
     const std::vector<int32_t> ids(prompts[i].begin(), prompts[i].end());

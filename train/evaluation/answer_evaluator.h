@@ -6,19 +6,20 @@
 #include <vector>
 
 #include "core/config.pb.h"
-#include "session/session.h"
 #include "data/rows.h"
 #include "generation/text/answer.h"
 #include "generation/text/answer_prompts.h"
+#include "session/session.h"
+#include "text/tokenizer.h"
 #include "train/evaluation/predictions.h"
 #include "train/report/logged_step.h"
-#include "text/tokenizer.h"
 
 namespace trireme {
 
 class AnswerEvaluator {
  public:
-  // Reads the prompts; refuses a model without a tokenizer and rows without answers. Touches no device. `config` outlives it.
+  // Reads the prompts; refuses a model without a tokenizer and rows without answers. Touches no device. `config`
+  // outlives it.
   AnswerEvaluator(const Config& config, const RowSource& rows);
 
   // The mean scores, the same on every rank. Collective.

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "session/session.h"
 #include "data/rows.h"
+#include "session/session.h"
 
 namespace trireme {
 

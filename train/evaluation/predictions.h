@@ -1,5 +1,5 @@
-// Predictions: what a model wrote for validation conversations, with what the data has; their mean scores, and their file.
-// Who writes them is decided elsewhere. No torch.
+// Predictions: what a model wrote for validation conversations, with what the data has; their mean scores, and their
+// file. Who writes them is decided elsewhere. No torch.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,8 @@ struct Prediction {
 // By the names of the log: exact_match, rouge-1, rouge-2, rouge-l, bleu-4; means over the predictions.
 std::map<std::string, double> MeanScores(const std::vector<Prediction>& predictions);
 
-// One JSON object per line. The directory's NAME.jsonl, or NAME-1.jsonl and so on: nothing is overwritten. Returns its path.
+// One JSON object per line. The directory's NAME.jsonl, or NAME-1.jsonl and so on: nothing is overwritten. Returns its
+// path.
 std::filesystem::path WritePredictions(const std::filesystem::path& directory, const std::string& name,
                                        const std::vector<Prediction>& predictions);
 std::string PredictionLines(const std::vector<Prediction>& predictions);

@@ -93,7 +93,8 @@ TextScores ScoreText(const std::string& prediction, const std::string& label) {
   if (predicted_words.empty() || expected_words.empty()) return scores;
   scores.rouge_1 = RougeN(predicted_words, expected_words, 1);
   scores.rouge_2 = RougeN(predicted_words, expected_words, 2);
-  scores.rouge_l = F1(LongestCommonSubsequence(predicted_words, expected_words), predicted_words.size(), expected_words.size());
+  scores.rouge_l =
+      F1(LongestCommonSubsequence(predicted_words, expected_words), predicted_words.size(), expected_words.size());
   return scores;
 }
 

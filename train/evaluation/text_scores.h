@@ -7,7 +7,7 @@
 namespace trireme {
 
 struct TextScores {
-  double exact_match = 0;  // 1: equal but for spaces at either end; otherwise 0
+  double exact_match = 0;                        // 1: equal but for spaces at either end; otherwise 0
   double rouge_1 = 0, rouge_2 = 0, rouge_l = 0;  // F1 over words (text_words.h), in percent
   double bleu_4 = 0;                             // over characters, in percent
 };

@@ -60,7 +60,8 @@ int64_t MagnitudeBytes(const LayerGraph& graph, const Layer& layer, const Activa
   int64_t outputs = 0;
   for (const Parameter& parameter : ParametersOf(graph, layer, {.size = static_cast<int>(shape.tensor)})) {
     if (parameter.declaration.name.find(".lora_m.") == std::string::npos) continue;
-    for (const Block& block : parameter.declaration.dims.front().blocks) outputs += (block.size + block.padding) / block.parts;
+    for (const Block& block : parameter.declaration.dims.front().blocks)
+      outputs += (block.size + block.padding) / block.parts;
   }
   return outputs * shape.tokens * shape.element_bytes;
 }

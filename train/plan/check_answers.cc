@@ -19,18 +19,21 @@ void CheckAnswerEvaluation(const Config& config) {
     throw InputError("eval.generate: data.over_length split parts answers from their prompts; use drop or truncate");
   }
   if (config.parallel().context() > 1) {
-    throw InputError("eval.generate: parallel.context = ", config.parallel().context(),
-                     ", and generation does not split a sequence over ranks; set it to 1, or evaluate later under another "
-                     "layout: trireme evaluate --generate");
+    throw InputError(
+        "eval.generate: parallel.context = ", config.parallel().context(),
+        ", and generation does not split a sequence over ranks; set it to 1, or evaluate later under another "
+        "layout: trireme evaluate --generate");
   }
   if (eval.top_p() == 0) throw InputError("eval.top_p = 0: wanted a probability above 0 and up to 1");
-  if (eval.repetition_penalty() == 0) throw InputError("eval.repetition_penalty = 0: wanted a factor above 0; 1 changes nothing");
+  if (eval.repetition_penalty() == 0)
+    throw InputError("eval.repetition_penalty = 0: wanted a factor above 0; 1 changes nothing");
 }
 
 void CheckRunAnswers(const Config& config) {
   CheckAnswerEvaluation(config);
   if (!config.eval().generate() || config.run().eval_every() > 0 || config.run().eval_every_epoch()) return;
-  throw InputError("eval.generate is for evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
+  throw InputError(
+      "eval.generate is for evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
 }
 
 }  // namespace trireme

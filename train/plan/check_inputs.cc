@@ -8,10 +8,10 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
-#include "stages/policy_check.h"
 #include "data/dataset.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
+#include "stages/policy_check.h"
 
 namespace trireme {
 namespace {
@@ -47,20 +47,17 @@ RecordWants WantsOfFile(const DataFile& file, const SampleOptions& options, Stag
 
 void CheckTemplateFile(const DataConfig& data) {
   if (data.template_().empty() || PathExists(data.template_())) return;
-  throw InputError("data.template: ", data.template_(),
-                   " does not exist; name a file with a Jinja chat template, or ",
+  throw InputError("data.template: ", data.template_(), " does not exist; name a file with a Jinja chat template, or ",
                    "leave it out to use the tokenizer's own");
 }
 
 // Every rank only checks that it exists. Reading takes a second and is left to the rank that tokenizes.
 void RefuseWithoutTokenizer(const std::string& model) {
-  if (!PathExists(std::filesystem::path(model) / "tokenizer.json"))
-    const Tokenizer refused(model);
+  if (!PathExists(std::filesystem::path(model) / "tokenizer.json")) const Tokenizer refused(model);
 }
 
 // Reports the broken records of a file that cannot be prepared, or else why it cannot.
-void NameBroken(const Preparer& preparer, const DataFile& file, const Error& error,
-                Problems& problems) {
+void NameBroken(const Preparer& preparer, const DataFile& file, const Error& error, Problems& problems) {
   if (error.kind() != ErrorKind::kInput) throw Error(error);
   const std::vector<std::string> broken = preparer.FindBroken(file, kMostShown);
   if (broken.empty()) problems.Add(error);
@@ -74,7 +71,8 @@ void CheckDataTools(const Config& config, Problems& problems) {
   if (IsPolicy(config.stage())) return;  // prompts are read as they are, by OpenPrompts
   std::vector<DataFile> files = RecordFiles(config, problems);
   if (files.empty()) return;
-  if (config.data().streaming()) files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
+  if (config.data().streaming())
+    files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
   RecordWants wants;
   problems.Try([&] {
     const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "data/stream.h"
 #include "parallel/graph/parameters.h"
 #include "stages/sampler_check.h"
-#include "data/stream.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
@@ -28,20 +28,23 @@ void CheckTokenOptions(const Config& config) {
   refuse("loss.label_smoothing", config.loss().label_smoothing());
   refuse("loss.z_coefficient", config.loss().z_coefficient());
   refuse("tuning.neftune_alpha", config.tuning().neftune_alpha());
-  if (config.data().balance() != ROWS_IN_ORDER) throw InputError("data.balance cost is for stages pt and sft; leave it out");
+  if (config.data().balance() != ROWS_IN_ORDER)
+    throw InputError("data.balance cost is for stages pt and sft; leave it out");
 }
 
 // A stream knows what a row costs only when it has been read.
 void CheckSharing(const DataConfig& data) {
   if (data.balance() == ROWS_IN_ORDER || !data.streaming()) return;
-  throw InputError("data.balance cost needs to know the rows of a step before they are read; leave it out, or data.streaming");
+  throw InputError(
+      "data.balance cost needs to know the rows of a step before they are read; leave it out, or data.streaming");
 }
 
 void CheckRecompute(const MemoryConfig& memory) {
   if (memory.recompute() == RECOMPUTE_FULL) return;
   if (memory.offload_activations()) {
-    throw InputError("memory.offload_activations moves the inputs of layers that are recomputed; set memory.recompute to full, ",
-                     "or leave it out");
+    throw InputError(
+        "memory.offload_activations moves the inputs of layers that are recomputed; set memory.recompute to full, ",
+        "or leave it out");
   }
   if (memory.recompute_every() == 1) return;
   throw InputError("memory.recompute_every = ", memory.recompute_every(),
@@ -52,14 +55,20 @@ void CheckOffloadedParameters(const Config& config) {
   const MemoryConfig& memory = config.memory();
   if (!memory.offload_parameters()) return;
   const auto refuse = [](const char* why) { throw InputError("memory.offload_parameters ", why); };
-  if (config.parallel().zero() != 3) refuse("moves the shares of weights that parallel.zero 3 makes; set that, or leave it out");
-  if (memory.offload_reference()) refuse("is for a reference, too, with parallel.zero 3; turn memory.offload_reference off");
-  if (config.reference_sync().steps() > 0) refuse("does not go with reference_sync, which mixes weights on the device; leave one out");
+  if (config.parallel().zero() != 3)
+    refuse("moves the shares of weights that parallel.zero 3 makes; set that, or leave it out");
+  if (memory.offload_reference())
+    refuse("is for a reference, too, with parallel.zero 3; turn memory.offload_reference off");
+  if (config.reference_sync().steps() > 0)
+    refuse("does not go with reference_sync, which mixes weights on the device; leave one out");
   const OptimizerConfig& optimizer = config.optimizer();
-  if (optimizer.masters() == MASTERS_SPLIT) refuse("does not go with optimizer.masters split, whose halves stay together; use fp32");
+  if (optimizer.masters() == MASTERS_SPLIT)
+    refuse("does not go with optimizer.masters split, whose halves stay together; use fp32");
   const bool own_masters = config.model().dtype() == DTYPE_FP32 || optimizer.masters() == MASTERS_NONE;
   if (own_masters && config.tuning().kind() == TUNING_FULL && !memory.offload_optimizer()) {
-    refuse("has nothing to move: these weights are updated as they are; set memory.offload_optimizer, or bf16 with masters");
+    refuse(
+        "has nothing to move: these weights are updated as they are; set memory.offload_optimizer, or bf16 with "
+        "masters");
   }
 }
 
@@ -73,10 +82,12 @@ void CheckWholeTensors(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer();
   const bool adafactor = optimizer.name() == "adafactor", codes = optimizer.moments() == MOMENTS_8BIT;
   if (codes && optimizer.name() != "adamw") {
-    throw InputError("optimizer.moments 8bit is for optimizer.name adamw, it is ", optimizer.name(), "; change one of them");
+    throw InputError("optimizer.moments 8bit is for optimizer.name adamw, it is ", optimizer.name(),
+                     "; change one of them");
   }
   if (adafactor && optimizer.moments() != MOMENTS_FP32) {
-    throw InputError("optimizer.moments is for optimizers with moments of each element; adafactor has none: leave it out");
+    throw InputError(
+        "optimizer.moments is for optimizers with moments of each element; adafactor has none: leave it out");
   }
   if ((adafactor || codes) && config.memory().offload_optimizer()) {
     throw InputError(adafactor ? "optimizer.name adafactor" : "optimizer.moments 8bit",
@@ -94,17 +105,19 @@ void CheckWholeTensors(const Config& config) {
 // The model without its adapter is not the model as it was: nothing can be compared with it.
 void CheckPairStart(const Config& config) {
   const Stage stage = config.stage();
-  const bool alone = TrainsTokens(stage) || stage == STAGE_RM || stage == STAGE_ORPO || stage == STAGE_SIMPO ||
-                     stage == STAGE_CPO;
+  const bool alone =
+      TrainsTokens(stage) || stage == STAGE_RM || stage == STAGE_ORPO || stage == STAGE_SIMPO || stage == STAGE_CPO;
   if (config.tuning().init() == ADAPTER_INIT_LORA || alone) return;
-  throw InputError("tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
-                   "change, so that the model without its adapter is no reference; use tuning.init lora");
+  throw InputError(
+      "tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
+      "change, so that the model without its adapter is no reference; use tuning.init lora");
 }
 
 void CheckAverage(const Config& config) {
   const double ema = config.optimizer().ema();
   if (ema == 0 || config.tuning().kind() != TUNING_LORA) return;
-  throw InputError("optimizer.ema = ", ema, " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
+  throw InputError("optimizer.ema = ", ema,
+                   " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
 }
 
 // Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
@@ -119,8 +132,10 @@ void CheckPackedTraining(const Config& config) {
     refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
   }
   if (HasSamplingLayout(config)) {
-    refuse("rl.sampling: weights travel to another layout as they are computed with, and packed ones do not; leave rl.sampling "
-           "out, so that completions are sampled on the layout of training");
+    refuse(
+        "rl.sampling: weights travel to another layout as they are computed with, and packed ones do not; leave "
+        "rl.sampling "
+        "out, so that completions are sampled on the layout of training");
   }
 }
 

@@ -10,12 +10,12 @@
 #include "parallel/experts/dispatch_plan.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
-#include "stages/distillation_check.h"
-#include "stages/ppo_check.h"
-#include "stages/preference_check.h"
 #include "parallel/sharding/optimizers.h"
 #include "session/exchange_sizes.h"
 #include "session/run_plan.h"
+#include "stages/distillation_check.h"
+#include "stages/ppo_check.h"
+#include "stages/preference_check.h"
 #include "train/plan/activations.h"
 #include "train/plan/reward_graph.h"
 #include "train/plan/teacher_graph.h"
@@ -31,9 +31,7 @@ constexpr int64_t kAttentionMaskBytes = 2048 * 2048;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t Sum(const std::vector<int64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), int64_t{0});
-}
+int64_t Sum(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
 
 // The current layer and its neighbour, which is being gathered or still being reduced.
 int64_t TwoLargest(std::vector<int64_t> values) {
@@ -156,8 +154,8 @@ class Planner {
   }
 
   // For one grid's parameters, which `data` ranks replicate.
-  void AddStates(const std::vector<int64_t>& of_layer, int64_t data, bool trained,
-                 const std::vector<size_t>& layers, RankMemory& memory) const {
+  void AddStates(const std::vector<int64_t>& of_layer, int64_t data, bool trained, const std::vector<size_t>& layers,
+                 RankMemory& memory) const {
     std::vector<int64_t> elements;
     for (size_t layer : layers) elements.push_back(of_layer[layer]);
     const int zero = data > 1 ? parallel_.zero() : 0;  // with a single rank its share is everything
@@ -181,7 +179,8 @@ class Planner {
     const bool in_backward = optimizer.update() == UPDATE_IN_BACKWARD;
     memory.gradients += kFp32Bytes * (in_backward ? passing : zero == 0 ? all : share + (zero == 1 ? all : passing));
     const int64_t states = static_cast<int64_t>(OptimizerStates(in_.config.optimizer().name()).size());
-    const int64_t copies = (optimizer.ema() > 0 ? 1 : 0) + (KeepsInitial(in_.graph) ? 1 : 0);  // of the weights, in fp32
+    const int64_t copies =
+        (optimizer.ema() > 0 ? 1 : 0) + (KeepsInitial(in_.graph) ? 1 : 0);  // of the weights, in fp32
     const int64_t masters = separate_masters ? master_bytes * share : 0;
     const int64_t moments = (states * moment_bytes + copies * kFp32Bytes) * share;
     memory.masters += offload ? 0 : masters;
@@ -212,8 +211,8 @@ class Planner {
     return in_.npu || in_.cuda ? std::max<int64_t>(room - logits, 0) : room;
   }
 
-  // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages had the
-  // same of them. Its passes come after the policy's, whose activations are gone by then.
+  // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages
+  // had the same of them. Its passes come after the policy's, whose activations are gone by then.
   void AddValueModel(RankMemory& memory) const {
     const LayerGraph graph = RewardGraph(in_.config, ValueModelOf(in_.config));
     std::vector<int64_t> dense, experts;
@@ -233,7 +232,8 @@ class Planner {
     AddStates(experts, ShardRanks(grids, GridKind::kExpert), /*trained=*/true, layers, memory);
   }
 
-  // A second model's values. One that leaves the device before the policy's pass shares its memory with the activations.
+  // A second model's values. One that leaves the device before the policy's pass shares its memory with the
+  // activations.
   void AddReference(int pipeline_rank, RankMemory& memory) const {
     const Grids& grids = in_.grids;
     const int64_t dense_ranks = ShardRanks(grids, GridKind::kDense);
@@ -254,7 +254,8 @@ class Planner {
     if (HasTeacherLayout(in_.config)) return TeacherBytesElsewhere();
     const int64_t parameters = CountParameters(TeacherGraph(in_.config), /*trained_only=*/false);
     const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
-    return shape_.element_bytes * parameters / (int64_t{parallel_.tensor()} * parallel_.pipeline() * (shards ? data : 1));
+    return shape_.element_bytes * parameters /
+           (int64_t{parallel_.tensor()} * parallel_.pipeline() * (shards ? data : 1));
   }
 
   // The same under a layout of its own, with the weight of its head, which is brought to the student's ranks.
@@ -315,9 +316,8 @@ class Planner {
         (leaves ? on_host : saved)[chunk] += input;
         saved[chunk] += (again ? 0 : statistics) + (all_again ? 0 : pairs);
         deferred[chunk] += DeferredBytes(layer, recompute, shape);
-        remade = std::max(remade,
-                          RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
-                              (all_again ? pairs : 0) + (leaves ? input : 0));
+        remade = std::max(remade, RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
+                                      (all_again ? pairs : 0) + (leaves ? input : 0));
       }
     }
     memory.activations = PeakOf(pipeline_rank, saved, deferred) + remade;
@@ -344,7 +344,7 @@ class Planner {
   Recompute recompute_;
   ActivationShape shape_;
   std::vector<int64_t> dense_[2],
-      experts_[2];  // [trained][layers] elements of a rank's parameters on each grid
+      experts_[2];                  // [trained][layers] elements of a rank's parameters on each grid
   std::vector<int64_t> packed_[2];  // [dense, experts][layers] bytes of those that are packed
 };
 

@@ -80,8 +80,7 @@ std::string ToText(const std::vector<RankMemory>& ranks) {
     text << "  " << std::left << std::setw(static_cast<int>(width)) << RanksText(line.ranks) << std::right;
     for (const Column& column : columns) {
       const auto title_width = static_cast<int>(std::string(column.title).size());
-      text << "  " << std::setw(std::max(9, title_width))
-           << static_cast<double>(column.bytes(line.memory)) / (1 << 20);
+      text << "  " << std::setw(std::max(9, title_width)) << static_cast<double>(column.bytes(line.memory)) / (1 << 20);
     }
     text << "\n";
   }

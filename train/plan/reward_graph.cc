@@ -1,9 +1,9 @@
 #include "train/plan/reward_graph.h"
 
 #include "core/base/error.h"
-#include "stages/ppo_check.h"
 #include "session/model_graph.h"
 #include "session/value_head.h"
+#include "stages/ppo_check.h"
 
 namespace trireme {
 
@@ -25,7 +25,8 @@ void CheckValueModel(const Config& config, int64_t vocabulary) {
   const int64_t theirs = VocabularyOf(RewardGraph(config, directory));
   if (theirs == vocabulary) return;
   throw InputError("rl.value_model: ", directory, " has a vocabulary of ", theirs, " tokens, and the policy ",
-                   config.model().path(), " one of ", vocabulary, "; it reads the policy's tokens: use one with its tokenizer");
+                   config.model().path(), " one of ", vocabulary,
+                   "; it reads the policy's tokens: use one with its tokenizer");
 }
 
 }  // namespace trireme

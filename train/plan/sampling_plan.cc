@@ -8,10 +8,10 @@
 
 #include "core/base/text.h"
 #include "generation/cache_bytes.h"
+#include "parallel/graph/parameters.h"
 #include "stages/distillation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
-#include "parallel/graph/parameters.h"
 #include "train/plan/reward_graph.h"
 
 namespace trireme {
@@ -58,7 +58,8 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
   if (IsPolicy(config.stage()) && config.rl().rollouts().empty()) plan.reward_bytes = RewardBytes(config, grids);
   if (HasSamplingLayout(config)) {
     const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
-    plan.weight_bytes = CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));
+    plan.weight_bytes =
+        CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));
   }
   const int64_t blocks = (config.data().max_length() + kCacheBlock - 1) / kCacheBlock;
   plan.cached_tokens = plan.rows * blocks * kCacheBlock;
@@ -83,24 +84,27 @@ std::string SamplingText(const Config& config, const SamplingPlan& plan, const s
   if (optimizer > 0) text << ", and its masters and moments, " << MiB(optimizer) << " MiB, in host memory";
   text << "\n  most device memory per rank: training " << MiB(device) << " MiB, sampling "
        << MiB(device - idle - optimizer + plan.cache_bytes + plan.logit_bytes) << " MiB";
-  if (plan.weight_bytes > 0) text << ", and the weights under rl.sampling about " << MiB(plan.weight_bytes) << " MiB in both";
+  if (plan.weight_bytes > 0)
+    text << ", and the weights under rl.sampling about " << MiB(plan.weight_bytes) << " MiB in both";
   if (plan.reward_bytes > 0) text << ", and reward models about " << MiB(plan.reward_bytes) << " MiB in both";
   text << "\n";
   return text.str();
 }
 
-std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids, const std::vector<RankMemory>& ranks) {
+std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids,
+                        const std::vector<RankMemory>& ranks) {
   if (!config.eval().generate()) return "";
   const int64_t rows = config.eval().batch();
   const int64_t longest = int64_t{config.data().max_length()} + config.eval().max_new_tokens();
   const int64_t tokens = rows * ((longest + kCacheBlock - 1) / kCacheBlock) * kCacheBlock;
-  const int64_t cache = CacheBytes(graph, config, grids, rows, tokens), logits = SampledLogitBytes(graph, config, grids, rows);
+  const int64_t cache = CacheBytes(graph, config, grids, rows, tokens),
+                logits = SampledLogitBytes(graph, config, grids, rows);
   int64_t most = 0;
   for (const RankMemory& rank : ranks) most = std::max(most, rank.device() - rank.activations - rank.logits);
   std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << "evaluation: " << Counted(rows, "answer") << " at once on each data-parallel rank, with at most "
-       << MiB(cache) << " MiB of keys and values and " << MiB(logits) << " MiB of logits; most device memory per rank then: "
-       << MiB(most + cache + logits) << " MiB\n";
+  text << std::fixed << std::setprecision(1) << "evaluation: " << Counted(rows, "answer")
+       << " at once on each data-parallel rank, with at most " << MiB(cache) << " MiB of keys and values and "
+       << MiB(logits) << " MiB of logits; most device memory per rank then: " << MiB(most + cache + logits) << " MiB\n";
   return text.str();
 }
 

@@ -1,5 +1,6 @@
-// SamplingPlan: what sampling in a run of policy training takes, and in evaluations that write answers, without a device: how many completions are decoded at
-// once, and the memory of their keys and values, which the activations have between samplings. No torch.
+// SamplingPlan: what sampling in a run of policy training takes, and in evaluations that write answers, without a
+// device: how many completions are decoded at once, and the memory of their keys and values, which the activations have
+// between samplings. No torch.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,9 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
 // Both phases of a step, of the rank that needs most; empty where nothing is sampled.
 std::string SamplingText(const Config& config, const SamplingPlan& plan, const std::vector<RankMemory>& ranks);
 
-// What the answers of eval.generate take beside the weights while no micro batch is alive; empty where none are written.
-std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids, const std::vector<RankMemory>& ranks);
+// What the answers of eval.generate take beside the weights while no micro batch is alive; empty where none are
+// written.
+std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids,
+                        const std::vector<RankMemory>& ranks);
 
 }  // namespace trireme

@@ -10,23 +10,23 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/problems.h"
+#include "data/dataset.h"
+#include "session/model_graph.h"
+#include "session/tuning.h"
 #include "stages/distillation_check.h"
 #include "stages/policy_check.h"
 #include "stages/preference_check.h"
 #include "stages/reference_sync_check.h"
 #include "stages/sampler_check.h"
-#include "session/model_graph.h"
-#include "session/tuning.h"
-#include "train/step/batch_ramp.h"
 #include "train/evaluation/best_evaluation.h"
 #include "train/plan/check_answers.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/check_options.h"
-#include "data/dataset.h"
-#include "train/step/learning_rate.h"
-#include "train/report/report_client.h"
 #include "train/plan/reward_graph.h"
 #include "train/plan/teacher_graph.h"
+#include "train/report/report_client.h"
+#include "train/step/batch_ramp.h"
+#include "train/step/learning_rate.h"
 
 namespace trireme {
 namespace {
@@ -65,8 +65,8 @@ void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
   other.mutable_tuning()->set_kind(TUNING_FULL);
   const LayerGraph found = ReadModel(other);
   if (found.family != graph.family) {
-    throw InputError("reference: ", name, " is a ", found.family, " model, ", config.model().path(), " a ", graph.family,
-                     " one; wanted the same architecture");
+    throw InputError("reference: ", name, " is a ", found.family, " model, ", config.model().path(), " a ",
+                     graph.family, " one; wanted the same architecture");
   }
   if (VocabularyOf(found) != VocabularyOf(graph)) {
     throw InputError("reference: ", name, " has a vocabulary of ", VocabularyOf(found), ", ", config.model().path(),

@@ -7,8 +7,8 @@
 #include "core/base/text.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
-#include "stages/sampler_check.h"
 #include "parallel/schedule/draw.h"
+#include "stages/sampler_check.h"
 #include "train/plan/sampling_plan.h"
 #include "train/plan/train_plan.h"
 
@@ -41,8 +41,8 @@ void PrintStages(const TrainPlan& plan, std::ostream& out) {
     std::ostringstream ranks;
     ranks << site.rank * width;
     if (width > 1) ranks << "-" << (site.rank + 1) * width - 1;
-    out << "  " << std::setw(5) << stage << std::setw(15) << site.rank << std::setw(7) << site.chunk
-        << std::setw(12) << ranks.str() << std::setw(6) << 100 * costs[stage] / all << " %  "
+    out << "  " << std::setw(5) << stage << std::setw(15) << site.rank << std::setw(7) << site.chunk << std::setw(12)
+        << ranks.str() << std::setw(6) << 100 * costs[stage] / all << " %  "
         << LayersText(plan.graph, plan.run.stages[stage]) << "\n";
   }
 }
@@ -50,8 +50,7 @@ void PrintStages(const TrainPlan& plan, std::ostream& out) {
 void PrintSchedule(const TrainPlan& plan, std::ostream& out) {
   out << "schedule, one column per shortest action";
   if (plan.drawn_micro_batches < plan.micro_batches) {
-    out << ", drawn for " << plan.drawn_micro_batches << " of the " << plan.micro_batches
-        << " micro batches of a step";
+    out << ", drawn for " << plan.drawn_micro_batches << " of the " << plan.micro_batches << " micro batches of a step";
   }
   out << ":\n" << DrawText(plan.drawn);
   double idle = 0;
@@ -67,8 +66,8 @@ void PrintLength(const TrainPlan& plan, std::ostream& out) {
   const int64_t places = int64_t{plan.micro_batches} * run.micro_batch() * plan.run.grids.dense.Size("dp");
   out << "a step: " << run.global_batch() << " sequences of at most " << length << " tokens, " << tokens
       << " in total; " << std::scientific << ModelFlops(plan.graph, run.global_batch(), length) << std::fixed
-      << " operations\n  " << MicroBatchesText(plan.micro_batches) << " of " << run.micro_batch()
-      << " on each of " << Counted(plan.run.grids.dense.Size("dp"), "data-parallel rank");
+      << " operations\n  " << MicroBatchesText(plan.micro_batches) << " of " << run.micro_batch() << " on each of "
+      << Counted(plan.run.grids.dense.Size("dp"), "data-parallel rank");
   if (places > run.global_batch()) {
     out << ", " << places - run.global_batch() << " of " << places << " slots stay empty";
   }

@@ -1,5 +1,5 @@
-// How units of remote training fail: the same on every rank, and as the outcome of the unit alone. What is a unit's fault and
-// what ends the job is decided here, nothing else.
+// How units of remote training fail: the same on every rank, and as the outcome of the unit alone. What is a unit's
+// fault and what ends the job is decided here, nothing else.
 #pragma once
 
 #include <string>

@@ -7,8 +7,8 @@
 #include "checkpoint/carried_files.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/store_writer.h"
-#include "train/states/model_copy.h"
 #include "train/remote/agreed.h"
+#include "train/states/model_copy.h"
 #include "train/states/resume.h"
 #include "train/states/run_header.h"
 
@@ -26,7 +26,8 @@ void FinishFiles(const Session& session, int64_t steps, const fs::path& director
   CarryFiles(config.model().path(), PartOf(stored), {.config = header.model_config()});
   CommitCheckpoint(stored, session.job().world(), header);
   ExportHuggingFace(HfDirectory(stored), exported, {.value_head = false}, {.rank = 0, .size = 1, .barrier = [] {}});
-  for (const fs::directory_entry& file : fs::directory_iterator(exported)) fs::rename(file.path(), directory / file.path().filename());
+  for (const fs::directory_entry& file : fs::directory_iterator(exported))
+    fs::rename(file.path(), directory / file.path().filename());
   fs::remove(exported);
   if (!optimizer) fs::remove_all(stored);
 }

@@ -28,7 +28,8 @@ struct AdamShare {
 std::vector<AdamShare> AdamSharesOf(ShardedOptimizer& optimizer) {
   std::vector<AdamShare> shares;
   optimizer.ForEachShare([&](const ShareState& state) {
-    if (state.state == "master") shares.push_back({.bucket = state.bucket, .master = state.share, .exp_avg = {}, .exp_avg_sq = {}});
+    if (state.state == "master")
+      shares.push_back({.bucket = state.bucket, .master = state.share, .exp_avg = {}, .exp_avg_sq = {}});
     if (state.state == "exp_avg") shares.back().exp_avg = state.share;
     if (state.state == "exp_avg_sq") shares.back().exp_avg_sq = state.share;
   });
@@ -54,7 +55,8 @@ void PrepareForFullTraining(Config& config) {
   config.mutable_optimizer()->set_clip(0);
 }
 
-FullTrainer::FullTrainer(Session& session, Engine& engine) : session_(session), engine_(engine), trainer_(session, "log_probs") {}
+FullTrainer::FullTrainer(Session& session, Engine& engine)
+    : session_(session), engine_(engine), trainer_(session, "log_probs") {}
 
 std::vector<TrainOutcome> FullTrainer::Run(const std::vector<TrainWork>& works) {
   std::vector<TrainOutcome> outcomes(works.size());
@@ -163,17 +165,19 @@ double FullTrainer::Step(const AdamNumbers& adam) {
   pending_ = false;
   if (!std::isfinite(norm_)) {
     optimizer.SkipUpdate();
-    throw InputError("optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
+    throw InputError(
+        "optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
   }
   const int64_t step = optimizer.step() + 1;
-  const UpdateNumbers numbers{.lr = adam.learning_rate,
-                              .beta1 = adam.beta1,
-                              .beta2 = adam.beta2,
-                              .eps = adam.eps,
-                              .weight_decay = adam.weight_decay,
-                              .step = step,
-                              // As torch.nn.utils.clip_grad_norm_ does it.
-                              .gradient_scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm_ + 1e-6)) : 1.0};
+  const UpdateNumbers numbers{
+      .lr = adam.learning_rate,
+      .beta1 = adam.beta1,
+      .beta2 = adam.beta2,
+      .eps = adam.eps,
+      .weight_decay = adam.weight_decay,
+      .step = step,
+      // As torch.nn.utils.clip_grad_norm_ does it.
+      .gradient_scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm_ + 1e-6)) : 1.0};
   for (const AdamShare& share : AdamSharesOf(optimizer)) {
     AdamW({.master = share.master,
            .exp_avg = share.exp_avg,
@@ -190,7 +194,8 @@ double FullTrainer::Step(const AdamNumbers& adam) {
 
 void FullTrainer::KeepInitial() {
   if (!initial_.empty()) return;
-  for (const AdamShare& share : AdamSharesOf(trainer_.optimizer())) initial_.push_back(share.master.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  for (const AdamShare& share : AdamSharesOf(trainer_.optimizer()))
+    initial_.push_back(share.master.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
 }
 
 void FullTrainer::Restore() {

@@ -1,6 +1,6 @@
-// FullTrainer: runs units of remote training on all ranks where one model is trained with all its parameters, which are the
-// session's own: what it trains is what the engine generates with. Collective: every rank runs the same units in the same order.
-// A unit that fails leaves the model as it was. Which sampler may use the weights is decided elsewhere.
+// FullTrainer: runs units of remote training on all ranks where one model is trained with all its parameters, which are
+// the session's own: what it trains is what the engine generates with. Collective: every rank runs the same units in
+// the same order. A unit that fails leaves the model as it was. Which sampler may use the weights is decided elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,8 @@
 
 namespace trireme {
 
-// Sets what a session for it needs: all parameters trained, AdamW's states. Refuses keys that would change what clients compute.
+// Sets what a session for it needs: all parameters trained, AdamW's states. Refuses keys that would change what clients
+// compute.
 void PrepareForFullTraining(Config& config);
 
 class FullTrainer {
@@ -23,8 +24,8 @@ class FullTrainer {
   // Both outlive it.
   FullTrainer(Session& session, Engine& engine);
 
-  // One after another. While one changes weights (create, step, load, drop) the engine has no rows. The same outcomes on every
-  // rank, but for log-probabilities.
+  // One after another. While one changes weights (create, step, load, drop) the engine has no rows. The same outcomes
+  // on every rank, but for log-probabilities.
   std::vector<TrainOutcome> Run(const std::vector<TrainWork>& works);
 
  private:
@@ -42,9 +43,9 @@ class FullTrainer {
   Session& session_;
   Engine& engine_;
   Trainer trainer_;
-  std::string model_;      // its id; empty: none
-  bool pending_ = false;   // gradients since the last step, in the buckets
-  double norm_ = 0;        // theirs
+  std::string model_;                // its id; empty: none
+  bool pending_ = false;             // gradients since the last step, in the buckets
+  double norm_ = 0;                  // theirs
   std::vector<at::Tensor> initial_;  // masters by bucket, in host memory; empty before the first model
 };
 

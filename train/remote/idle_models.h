@@ -1,6 +1,6 @@
-// IdleModels: which models of remote training are in memory, and where the others wait: those that were used longest ago are
-// written to files of this rank, under the directory of checkpoints, and read again when a request needs them. The files live
-// as long as the server: what is to be kept is saved by its client.
+// IdleModels: which models of remote training are in memory, and where the others wait: those that were used longest
+// ago are written to files of this rank, under the directory of checkpoints, and read again when a request needs them.
+// The files live as long as the server: what is to be kept is saved by its client.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ namespace trireme {
 
 // What a datum brings along, by position. Those that a loss does not take are empty.
 struct LossInputs {
-  std::vector<float> weights = {};              // of cross_entropy
-  std::vector<float> logprobs = {};             // by the sampler
+  std::vector<float> weights = {};   // of cross_entropy
+  std::vector<float> logprobs = {};  // by the sampler
   std::vector<float> advantages = {};
   std::vector<float> sequence_ratio_mask = {};  // of gspo
 };

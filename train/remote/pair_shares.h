@@ -1,7 +1,7 @@
-// PairShares: where the low-rank pairs of models are in this rank's shares of the session's buckets, by the names that adapter
-// files give them. The session's pairs hold several models' side by side: a model has one slot of them for all its life, since
-// which elements a rank has differs from slot to slot. What remote training needs to start, scale, mask, save and load the
-// pairs of one model at a time. Knows neither requests nor gradients.
+// PairShares: where the low-rank pairs of models are in this rank's shares of the session's buckets, by the names that
+// adapter files give them. The session's pairs hold several models' side by side: a model has one slot of them for all
+// its life, since which elements a rank has differs from slot to slot. What remote training needs to start, scale,
+// mask, save and load the pairs of one model at a time. Knows neither requests nor gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@ struct PairPiece {
   int64_t first = 0;  // among the model's numbers, where it is row-major
 
   size_t rank_dim() const { return is_a ? box.offset.size() - 2 : box.offset.size() - 1; }
-  at::Tensor In(const at::Tensor& numbers) const;       // a view of the model's, with the box's dims
-  at::Tensor InShare(const at::Tensor& share) const;    // the same of the bucket's share
+  at::Tensor In(const at::Tensor& numbers) const;     // a view of the model's, with the box's dims
+  at::Tensor InShare(const at::Tensor& share) const;  // the same of the bucket's share
 };
 
 class PairShares {
@@ -45,15 +45,16 @@ class PairShares {
   at::Tensor Zeros(int64_t slot) const;
   const std::vector<PairPiece>& pieces(int64_t slot) const { return pieces_.at(static_cast<size_t>(slot)); }
 
-  // A uniform up to 1/√inputs from the seed, the same under every layout and in every slot; zero beyond the model's rank and
-  // in modules that it does not train. B is zero.
+  // A uniform up to 1/√inputs from the seed, the same under every layout and in every slot; zero beyond the model's
+  // rank and in modules that it does not train. B is zero.
   at::Tensor Initial(const TrainedPairs& pairs, int64_t slot) const;
-  // What the session's copy of each element is multiplied by, and its gradient again: 0 for what the model does not have or
-  // train, for B the ratio of the model's scale to the session's.
+  // What the session's copy of each element is multiplied by, and its gradient again: 0 for what the model does not
+  // have or train, for B the ratio of the model's scale to the session's.
   at::Tensor Factors(const TrainedPairs& pairs, int64_t slot) const;
   // From tensors of the model's rank named NAME, or `prefix`NAME.
   at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const TensorSource& source) const;
-  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file, const std::string& prefix) const;
+  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file,
+                  const std::string& prefix) const;
   // Tensors of the model's rank on rank 0, by name. Collective.
   std::map<std::string, at::Tensor> Gather(const TrainedPairs& pairs, int64_t slot, const at::Tensor& numbers) const;
 
@@ -61,7 +62,9 @@ class PairShares {
   Session& session() const { return session_; }
   int64_t max_rank() const { return max_rank_; }
   int64_t slots() const { return slots_; }
-  static bool IsAttention(const std::string& name) { return name.find("attn") != std::string::npos || name.find("attention") != std::string::npos; }
+  static bool IsAttention(const std::string& name) {
+    return name.find("attn") != std::string::npos || name.find("attention") != std::string::npos;
+  }
 
  private:
   using ViewOf = std::function<TensorView(const std::string&)>;
@@ -70,11 +73,13 @@ class PairShares {
 
   Session& session_;
   const int64_t max_rank_, slots_;
-  std::vector<Bucket*> buckets_;                 // that are trained
-  std::vector<std::vector<PairPiece>> pieces_;   // by slot
+  std::vector<Bucket*> buckets_;                // that are trained
+  std::vector<std::vector<PairPiece>> pieces_;  // by slot
 };
 
 // Whether the model trains the module that a tensor belongs to.
-inline bool Trains(const TrainedPairs& pairs, const PairPiece& piece) { return piece.attention ? pairs.attention : pairs.mlp; }
+inline bool Trains(const TrainedPairs& pairs, const PairPiece& piece) {
+  return piece.attention ? pairs.attention : pairs.mlp;
+}
 
 }  // namespace trireme

@@ -24,7 +24,8 @@ constexpr char kFirst[] = "exp_avg/", kSecond[] = "exp_avg_sq/";
 
 std::vector<TensorToWrite> ToWrite(const std::map<std::string, at::Tensor>& tensors) {
   std::vector<TensorToWrite> list;
-  for (const auto& [name, tensor] : tensors) list.push_back({name, DType::kFp32, tensor.sizes().vec(), tensor.data_ptr()});
+  for (const auto& [name, tensor] : tensors)
+    list.push_back({name, DType::kFp32, tensor.sizes().vec(), tensor.data_ptr()});
   return list;
 }
 
@@ -51,7 +52,11 @@ std::map<std::string, at::Tensor> Renamed(const std::map<std::string, at::Tensor
 }  // namespace
 
 RemoteModel::RemoteModel(const PairShares& layout, const TrainedPairs& pairs, int64_t slot)
-    : layout_(layout), pairs_(pairs), slot_(slot), factors_(layout.Factors(pairs, slot)), weights_(layout.Initial(pairs, slot)) {}
+    : layout_(layout),
+      pairs_(pairs),
+      slot_(slot),
+      factors_(layout.Factors(pairs, slot)),
+      weights_(layout.Initial(pairs, slot)) {}
 
 at::Tensor RemoteModel::Taken(const std::vector<at::Tensor>& shares) const {
   const at::Tensor taken = layout_.Zeros(slot_);
@@ -59,7 +64,9 @@ at::Tensor RemoteModel::Taken(const std::vector<at::Tensor>& shares) const {
   return taken;
 }
 
-bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const { return Taken(shares).isfinite().all().item<bool>(); }
+bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const {
+  return Taken(shares).isfinite().all().item<bool>();
+}
 
 // The session's B is the model's times a factor: by the chain rule the model's gradient is the session's times it.
 void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
@@ -79,16 +86,19 @@ double RemoteModel::Norm() const {
   char text[64];
   std::snprintf(text, sizeof(text), "%a", own);
   double all = 0;
-  for (const std::string& of_rank : layout_.session().job().GatherStrings(text)) all += std::strtod(of_rank.c_str(), nullptr);
+  for (const std::string& of_rank : layout_.session().job().GatherStrings(text))
+    all += std::strtod(of_rank.c_str(), nullptr);
   return std::sqrt(all);
 }
 
 double RemoteModel::Step(const AdamNumbers& adam) {
-  if (!gradients_.defined()) throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
+  if (!gradients_.defined())
+    throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
   const double norm = Norm();
   if (!std::isfinite(norm)) {
     gradients_.reset();
-    throw InputError("optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
+    throw InputError(
+        "optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
   }
   if (!first_.defined()) {
     first_ = layout_.Zeros(slot_);
@@ -174,7 +184,8 @@ void RemoteModel::Unpark(const std::filesystem::path& file) {
       const auto found = saved.tensors().find(name);
       if (found == saved.tensors().end()) continue;
       const TensorView& view = found->second;
-      *tensor = at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(at::kFloat)).clone();
+      *tensor =
+          at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(at::kFloat)).clone();
     }
     factors_ = layout_.Factors(pairs_, slot_);
   }

@@ -1,5 +1,5 @@
-// RemoteModel: the pairs that a client trains, with their gradients and AdamW's moments: this rank's part of them, in host
-// memory. The session has a copy of the pairs while the model takes part in a pass.
+// RemoteModel: the pairs that a client trains, with their gradients and AdamW's moments: this rank's part of them, in
+// host memory. The session has a copy of the pairs while the model takes part in a pass.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@ class RemoteModel {
   void AddGradients(const std::vector<at::Tensor>& shares);
   // Whether those that AddGradients would add are finite on this rank.
   bool Finite(const std::vector<at::Tensor>& shares) const;
-  // AdamW as torch does it, with what was added since the last step; the norm before clipping. Collective. Throws an input
-  // error if there are no gradients.
+  // AdamW as torch does it, with what was added since the last step; the norm before clipping. Collective. Throws an
+  // input error if there are no gradients.
   double Step(const AdamNumbers& adam);
   int64_t step() const { return step_; }
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kPackTokens = 2048;
 
-// Data come shifted already, with any targets, while a row's labels stand one position after the token that predicts them:
-// one more token at the end, which nothing attends to, gives the last target a position.
+// Data come shifted already, with any targets, while a row's labels stand one position after the token that predicts
+// them: one more token at the end, which nothing attends to, gives the last target a position.
 Row RowOfDatum(const TrainRow& datum) {
   Row row{.input_ids = datum.tokens, .labels = {kNotTrained}};
   row.input_ids.push_back(datum.tokens.back());
@@ -43,8 +43,8 @@ RemotePass::RemotePass(Trainer& trainer, std::vector<SlotRow> rows, int64_t slot
   }
 }
 
-// As many tokens as make a product worth its weights' way from memory, and a micro batch for every rank and stage if there are
-// enough rows.
+// As many tokens as make a product worth its weights' way from memory, and a micro batch for every rank and stage if
+// there are enough rows.
 std::vector<RemotePass::Pack> RemotePass::MakePacks() const {
   const Mesh& dense = trainer_.session().plan().grids.dense;
   int64_t tokens = 0;
@@ -93,7 +93,8 @@ std::vector<PassInput> RemotePass::Inputs(const RowSource& list, bool slots) con
     input.slot_of = at::full({input.identities.numel()}, -1, at::kLong);  // padding uses none
     const int64_t* identity = input.identities.data_ptr<int64_t>();
     for (int64_t i = 0; i < input.slot_of.numel(); ++i) {
-      const auto pack = static_cast<size_t>(RowOf(identity[i])), position = static_cast<size_t>(PositionOf(identity[i]));
+      const auto pack = static_cast<size_t>(RowOf(identity[i])),
+                 position = static_cast<size_t>(PositionOf(identity[i]));
       if (pack >= positions_.size() || position >= positions_[pack].size()) continue;
       input.slot_of.data_ptr<int64_t>()[i] = rows_[positions_[pack][position].row].slot;
     }
@@ -131,11 +132,13 @@ TokenTable RemotePass::Collect(const PassBatch& batch) const {
   for (int i = 0; i < batch.size() && session.Coordinate("tp") == 0; ++i) {
     const at::Tensor& found = batch.result().outputs[static_cast<size_t>(i)].log_probs;
     if (!found.defined()) continue;
-    const at::Tensor values = found.to(at::kCPU).to(at::kFloat).contiguous(), labels = batch.input(i).labels.to(at::kCPU).contiguous();
+    const at::Tensor values = found.to(at::kCPU).to(at::kFloat).contiguous(),
+                     labels = batch.input(i).labels.to(at::kCPU).contiguous();
     const int64_t* identity = batch.input(i).identities.data_ptr<int64_t>();
     for (int64_t j = 0; j < values.numel(); ++j) {
       if (labels.data_ptr<int64_t>()[j] == kNotTrained) continue;
-      const Position& found_at = positions_[static_cast<size_t>(RowOf(identity[j]))][static_cast<size_t>(PositionOf(identity[j]))];
+      const Position& found_at =
+          positions_[static_cast<size_t>(RowOf(identity[j]))][static_cast<size_t>(PositionOf(identity[j]))];
       flat.data_ptr<float>()[starts[found_at.row] + found_at.target] = values.data_ptr<float>()[j];
     }
   }

@@ -12,21 +12,24 @@
 namespace trireme {
 namespace {
 
-constexpr double kAlpha = 32;      // of every model: the scale is alpha / rank
+constexpr double kAlpha = 32;  // of every model: the scale is alpha / rank
 constexpr size_t kMostSaved = 4;
 
 }  // namespace
 
 void RefuseOtherLosses(const Config& config) {
-  const std::pair<const char*, double> added[] = {{"experts.balance_coefficient", config.experts().balance_coefficient()},
-                                                  {"experts.z_coefficient", config.experts().z_coefficient()},
-                                                  {"loss.label_smoothing", config.loss().label_smoothing()},
-                                                  {"loss.z_coefficient", config.loss().z_coefficient()}};
+  const std::pair<const char*, double> added[] = {
+      {"experts.balance_coefficient", config.experts().balance_coefficient()},
+      {"experts.z_coefficient", config.experts().z_coefficient()},
+      {"loss.label_smoothing", config.loss().label_smoothing()},
+      {"loss.z_coefficient", config.loss().z_coefficient()}};
   for (const auto& [key, value] : added) {
-    if (value != 0) throw InputError(key, " = ", value, ": remote training computes the clients' losses alone; set it to 0");
+    if (value != 0)
+      throw InputError(key, " = ", value, ": remote training computes the clients' losses alone; set it to 0");
   }
   if (config.experts().overflow() != OVERFLOW_KEEP) {
-    throw InputError("experts.overflow: which tokens an expert drops would depend on other clients' rows; set it to keep");
+    throw InputError(
+        "experts.overflow: which tokens an expert drops would depend on other clients' rows; set it to keep");
   }
 }
 
@@ -45,7 +48,10 @@ void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits) {
 }
 
 RemoteTrainer::RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits)
-    : session_(session), engine_(engine), trainer_(session, "log_probs"), layout_(session, limits.max_rank, limits.slots),
+    : session_(session),
+      engine_(engine),
+      trainer_(session, "log_probs"),
+      layout_(session, limits.max_rank, limits.slots),
       idle_(limits.directory, limits.in_memory, session.job().rank()) {}
 
 std::vector<TrainOutcome> RemoteTrainer::Run(const std::vector<TrainWork>& works) {
@@ -77,7 +83,8 @@ void RemoteTrainer::Wake(const std::string& id) {
 void RemoteTrainer::Rest(int64_t busy) {
   for (const std::string& id : idle_.TakeSurplus(busy)) {
     if (!std::exchange(said_idle_, true) && session_.job().rank() == 0) {
-      TRIREME_LOG(INFO) << "more models are in training than --train-in-memory allows: those that were used longest ago wait in files";
+      TRIREME_LOG(INFO) << "more models are in training than --train-in-memory allows: those that were used longest "
+                           "ago wait in files";
     }
     parked_.insert(id);
     try {
@@ -187,7 +194,8 @@ void RemoteTrainer::SwapIn(const std::vector<Passing>& passing) {
   optimizer.ForEachShare(
       [&](const ShareState& state) {
         if (state.state != "master") return;
-        const auto bucket = std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket) - layout_.buckets().begin();
+        const auto bucket =
+            std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket) - layout_.buckets().begin();
         for (size_t i = 0; i < fresh.size(); ++i) {
           for (const PairPiece& piece : layout_.pieces(fresh[i]->slot())) {
             if (std::cmp_equal(piece.bucket, bucket)) piece.InShare(state.share).copy_(piece.In(values[i]));
@@ -209,7 +217,8 @@ void RemoteTrainer::TakeGradients(const std::vector<Passing>& passing) {
     Guarded(*one.outcome, [&] {
       if (!report.finite) {  // somebody's is not
         Agreed([&] {
-          if (!model.Finite(shares)) throw InputError("the gradient is not finite (", report.source, "); it was not added");
+          if (!model.Finite(shares))
+            throw InputError("the gradient is not finite (", report.source, "); it was not added");
         });
       }
       model.AddGradients(shares);
@@ -236,7 +245,8 @@ void RemoteTrainer::Pass(std::vector<Passing> all) {
 TokenTable RemoteTrainer::Weigh(const std::vector<Passing>& passing, const TokenTable& found) const {
   TokenTable weights;
   for (const Passing& one : passing) {
-    for (std::vector<double>& row : WeighWork(*one.work, found, one.first_row, *one.outcome)) weights.push_back(std::move(row));
+    for (std::vector<double>& row : WeighWork(*one.work, found, one.first_row, *one.outcome))
+      weights.push_back(std::move(row));
   }
   return weights;
 }
@@ -259,7 +269,8 @@ void RemoteTrainer::PassTogether(std::vector<Passing>& passing) {
     if (like.backward) pass.Backward(weights);
   } else {
     TokenTable weights;
-    for (const SlotRow& row : rows) weights.emplace_back(row.row->inputs.weights.begin(), row.row->inputs.weights.end());
+    for (const SlotRow& row : rows)
+      weights.emplace_back(row.row->inputs.weights.begin(), row.row->inputs.weights.end());
     found = pass.Backward(weights);
     Weigh(passing, found);
   }

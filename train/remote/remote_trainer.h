@@ -1,6 +1,6 @@
-// RemoteTrainer: runs units of remote training on all ranks: many models' pairs over one base. The session's pairs have slots
-// for several models, whose rows share a pass. Collective: every rank runs the same units in the same order. A unit that fails
-// leaves its model as it was; what clients asked for, and in which order, is decided elsewhere.
+// RemoteTrainer: runs units of remote training on all ranks: many models' pairs over one base. The session's pairs have
+// slots for several models, whose rows share a pass. Collective: every rank runs the same units in the same order. A
+// unit that fails leaves its model as it was; what clients asked for, and in which order, is decided elsewhere.
 #pragma once
 
 #include <deque>
@@ -20,16 +20,16 @@
 namespace trireme {
 
 struct RemoteLimits {
-  int64_t max_rank = 32;  // of a model's pairs
-  int64_t slots = 8;      // models whose rows may share a pass
-  int64_t in_memory = 8;  // models; others wait in files
+  int64_t max_rank = 32;       // of a model's pairs
+  int64_t slots = 8;           // models whose rows may share a pass
+  int64_t in_memory = 8;       // models; others wait in files
   std::string directory = {};  // of these files
 };
 
 // Refuses keys of the configuration that would add to the losses that clients ask for.
 void RefuseOtherLosses(const Config& config);
-// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses what
-// RefuseOtherLosses does.
+// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses
+// what RefuseOtherLosses does.
 void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits);
 
 class RemoteTrainer {
@@ -37,7 +37,8 @@ class RemoteTrainer {
   // Both outlive it. The engine generates without the session's own pairs.
   RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits);
 
-  // One unit, or passes that may join (MayJoin). The same outcomes on every rank, but for saved files and log-probabilities.
+  // One unit, or passes that may join (MayJoin). The same outcomes on every rank, but for saved files and
+  // log-probabilities.
   std::vector<TrainOutcome> Run(const std::vector<TrainWork>& works);
 
  private:
@@ -45,7 +46,7 @@ class RemoteTrainer {
   struct Passing {
     const TrainWork* work = nullptr;
     TrainOutcome* outcome = nullptr;
-    std::string id = {};  // in models_
+    std::string id = {};   // in models_
     size_t first_row = 0;  // among those of all
   };
   void Do(const TrainWork& work, TrainOutcome& outcome);
@@ -63,7 +64,9 @@ class RemoteTrainer {
   // Reads the models that works need if they wait in files, and afterwards lets others wait there.
   void Wake(const std::string& id);
   void Rest(int64_t busy);
-  void Changed(const std::string& id) { std::erase_if(in_slot_, [&](const auto& entry) { return entry.second == id; }); }
+  void Changed(const std::string& id) {
+    std::erase_if(in_slot_, [&](const auto& entry) { return entry.second == id; });
+  }
   // Their pairs are in their slots of the session from now on.
   void SwapIn(const std::vector<Passing>& passing);
   void TakeGradients(const std::vector<Passing>& passing);
@@ -82,9 +85,9 @@ class RemoteTrainer {
   const PairShares layout_;
   IdleModels idle_;
   std::map<std::string, std::unique_ptr<RemoteModel>> models_;
-  std::set<std::string> parked_;          // ids in models_ that wait in files, the same on every rank
+  std::set<std::string> parked_;  // ids in models_ that wait in files, the same on every rank
   bool said_idle_ = false;
-  std::deque<std::string> saved_;         // ids in models_ that are adapters' directories, oldest first
+  std::deque<std::string> saved_;           // ids in models_ that are adapters' directories, oldest first
   std::map<int64_t, std::string> in_slot_;  // whose pairs the session's slots have
 };
 

@@ -98,22 +98,23 @@ std::string TrainWork::Bytes() const {
 TrainWork TrainWork::Of(const std::string& bytes) {
   Reader reader(bytes);
   const Json head = Json::parse(reader.Text());
-  TrainWork work{.action = static_cast<TrainAction>(head["action"].get<int>()),
-                 .model = head["model"],
-                 .pairs = {.rank = head["rank"], .seed = head["seed"], .attention = head["attention"], .mlp = head["mlp"]},
-                 .loss = head["loss"],
-                 .numbers = {.clip_low = head["low"], .clip_high = head["high"], .beta = head["beta"]},
-                 .backward = head["backward"],
-                 .base = head["base"],
-                 .adam = {.learning_rate = head["lr"],
-                          .beta1 = head["beta1"],
-                          .beta2 = head["beta2"],
-                          .eps = head["eps"],
-                          .weight_decay = head["decay"],
-                          .grad_clip_norm = head["clip"]},
-                 .directory = head["directory"],
-                 .optimizer = head["optimizer"],
-                 .sampler = head["sampler"]};
+  TrainWork work{
+      .action = static_cast<TrainAction>(head["action"].get<int>()),
+      .model = head["model"],
+      .pairs = {.rank = head["rank"], .seed = head["seed"], .attention = head["attention"], .mlp = head["mlp"]},
+      .loss = head["loss"],
+      .numbers = {.clip_low = head["low"], .clip_high = head["high"], .beta = head["beta"]},
+      .backward = head["backward"],
+      .base = head["base"],
+      .adam = {.learning_rate = head["lr"],
+               .beta1 = head["beta1"],
+               .beta2 = head["beta2"],
+               .eps = head["eps"],
+               .weight_decay = head["decay"],
+               .grad_clip_norm = head["clip"]},
+      .directory = head["directory"],
+      .optimizer = head["optimizer"],
+      .sampler = head["sampler"]};
   work.rows.resize(reader.Size());
   for (TrainRow& row : work.rows) {
     reader.Take(row.tokens);

@@ -1,5 +1,6 @@
-// TrainWork: one unit of remote training as rank 0 hands it to all ranks: what to do with which model, and the data, all of
-// it checked. TrainOutcome: what comes of it, on rank 0. Plain values that travel as bytes; no torch, no protocol.
+// TrainWork: one unit of remote training as rank 0 hands it to all ranks: what to do with which model, and the data,
+// all of it checked. TrainOutcome: what comes of it, on rank 0. Plain values that travel as bytes; no torch, no
+// protocol.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "TFRecord's numbers are little-endian");
 
 int64_t MicrosecondsNow() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -25,8 +24,8 @@ std::filesystem::path FreshName(const std::filesystem::path& directory) {
   CreateFolder(directory);
   const int64_t now = MicrosecondsNow();
   char name[64];
-  std::snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%06lld",
-                static_cast<long long>(now / 1'000'000), static_cast<long long>(now % 1'000'000));
+  std::snprintf(name, sizeof(name), "events.out.tfevents.%010lld.%06lld", static_cast<long long>(now / 1'000'000),
+                static_cast<long long>(now % 1'000'000));
   return directory / name;
 }
 
@@ -38,9 +37,7 @@ uint32_t MaskedCrc(const void* data, size_t bytes) {
 
 std::string Record(const std::string& data) {
   std::string record;
-  const auto put = [&](const auto& number) {
-    record.append(reinterpret_cast<const char*>(&number), sizeof(number));
-  };
+  const auto put = [&](const auto& number) { record.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
   const uint64_t length = data.size();
   put(length);
   put(MaskedCrc(&length, sizeof(length)));
@@ -51,8 +48,7 @@ std::string Record(const std::string& data) {
 
 }  // namespace
 
-EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step)
-    : file_(FreshName(directory)) {
+EventFile::EventFile(const std::filesystem::path& directory, int64_t first_step) : file_(FreshName(directory)) {
   events::Event version;
   version.set_file_version("brain.Event:2");
   Append(std::move(version));

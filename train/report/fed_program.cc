@@ -30,7 +30,9 @@ std::string EndText(int status) {
 
 }  // namespace
 
-FedProgram::FedProgram(const std::vector<std::string>& command, std::string who) : who_(std::move(who)) { Start(command); }
+FedProgram::FedProgram(const std::vector<std::string>& command, std::string who) : who_(std::move(who)) {
+  Start(command);
+}
 
 FedProgram::~FedProgram() { CloseInput(); }
 
@@ -93,7 +95,8 @@ void FedProgram::CloseInput() {
 
 void FedProgram::GiveUp(const std::string& why) {
   CloseInput();
-  TRIREME_LOG(WARNING) << who_ << " " << why << "; it gets no further steps. The run goes on, and log.jsonl has them all";
+  TRIREME_LOG(WARNING) << who_ << " " << why
+                       << "; it gets no further steps. The run goes on, and log.jsonl has them all";
 }
 
 void FedProgram::Finish(double seconds) {

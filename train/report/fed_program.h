@@ -1,5 +1,5 @@
-// FedProgram: a program beside the run that is fed with lines on its standard input. Whatever becomes of it, the run goes on:
-// sending neither blocks nor throws. What it says goes to stderr. What lines mean is up to the caller.
+// FedProgram: a program beside the run that is fed with lines on its standard input. Whatever becomes of it, the run
+// goes on: sending neither blocks nor throws. What it says goes to stderr. What lines mean is up to the caller.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,8 @@ class FedProgram {
   FedProgram(const FedProgram&) = delete;
   FedProgram& operator=(const FedProgram&) = delete;
 
-  // A program that has ended, or that does not read what it is sent, is named once in the log; lines are dropped from then on.
+  // A program that has ended, or that does not read what it is sent, is named once in the log; lines are dropped from
+  // then on.
   void Send(const std::string& line);
   // Its input ends; waits so long for its end. Later calls do nothing.
   void Finish(double seconds);

@@ -32,13 +32,13 @@ struct LoggedStep {
   double tokens_per_second = 0;  // trained or not, excluding padding
   double step_seconds = 0;
   double data_seconds = 0;  // of these, spent waiting for rows
-  double mfu = 0;  // above 1: the reference peak was measured too low
+  double mfu = 0;           // above 1: the reference peak was measured too low
   double memory_gib = 0;
   double epoch = 0;
   double elapsed_seconds = 0;
   int64_t steps_here = 0;                     // since the run started or went on
   std::vector<double> mtp_loss = {};          // of each depth of multi-token prediction, where there is any
-  MetricValues metrics = {};                       // of the step; where it is written, the mean as of the loss
+  MetricValues metrics = {};                  // of the step; where it is written, the mean as of the loss
   Json experts = {};                          // how routers used them; null where there are none
   std::string skipped = {};                   // why the update was left out; empty: it was made
   std::optional<Evaluation> evaluation = {};  // behind this step, where one was due

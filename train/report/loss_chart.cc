@@ -74,8 +74,7 @@ std::vector<Point> Smoothed(const std::vector<Point>& points) {
 class Chart {
  public:
   explicit Chart(const LogCurves& curves)
-      : steps_(RangeOf(curves.train, curves.eval,
-                       [](const Point& point) { return static_cast<double>(point.step); })),
+      : steps_(RangeOf(curves.train, curves.eval, [](const Point& point) { return static_cast<double>(point.step); })),
         losses_(RangeOf(curves.train, curves.eval, [](const Point& point) { return point.loss; })) {
     svg_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\"" << kHeight
          << "\" viewBox=\"0 0 " << kWidth << ' ' << kHeight << "\">\n"
@@ -94,14 +93,13 @@ class Chart {
       Text(X(mark), bottom + 18, "middle", mark);
     });
     Text((kLeft + right) / 2, kHeight - 12, "middle", "step");
-    svg_ << "<text class=\"middle\" transform=\"translate(18 " << (kTop + bottom) / 2
-         << ") rotate(-90)\">" << what << "</text>\n";
+    svg_ << "<text class=\"middle\" transform=\"translate(18 " << (kTop + bottom) / 2 << ") rotate(-90)\">" << what
+         << "</text>\n";
   }
 
   void Curve(const std::vector<Point>& points, const char* colour, double width) {
     svg_ << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"" << width << "\" points=\"";
-    for (const Point& point : points)
-      svg_ << X(static_cast<double>(point.step)) << ',' << Y(point.loss) << ' ';
+    for (const Point& point : points) svg_ << X(static_cast<double>(point.step)) << ',' << Y(point.loss) << ' ';
     svg_ << "\"/>\n";
   }
 
@@ -144,8 +142,7 @@ class Chart {
   }
 
   void Line(double x1, double y1, double x2, double y2) {
-    svg_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2
-         << "\" stroke=\"#ddd\"/>\n";
+    svg_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"#ddd\"/>\n";
   }
   template <typename Words>
   void Text(double x, double y, const char* style, const Words& words) {

@@ -1,4 +1,5 @@
-// The losses of a run, or another number of its steps, as a drawing: every step pale, a running mean of them dark, evaluations as dots.
+// The losses of a run, or another number of its steps, as a drawing: every step pale, a running mean of them dark,
+// evaluations as dots.
 #pragma once
 
 #include <string>

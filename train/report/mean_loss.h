@@ -1,5 +1,5 @@
-// MeanLoss: the mean of the steps' losses, and of what else their objectives report, since it was last taken, each step counting once, as Hugging Face's
-// trainer and Megatron log it.
+// MeanLoss: the mean of the steps' losses, and of what else their objectives report, since it was last taken, each step
+// counting once, as Hugging Face's trainer and Megatron log it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ReportClient: a service that shows curves, through its Python package: how it is spelled in run.report_to, and what the
-// package is told. A new one is a file with its function and a line in report_clients.cc. On rank 0 only.
+// ReportClient: a service that shows curves, through its Python package: how it is spelled in run.report_to, and what
+// the package is told. A new one is a file with its function and a line in report_clients.cc. On rank 0 only.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace trireme {
 
 struct ReportClient {
   std::string name;  // in run.report_to; also that of the package
-  // Python that defines start(info), log(step, values) and finish(). info: project, name, directory (of the run), config
-  // (settings by key); values: numbers by tag.
+  // Python that defines start(info), log(step, values) and finish(). info: project, name, directory (of the run),
+  // config (settings by key); values: numbers by tag.
   std::string code;
 };
 

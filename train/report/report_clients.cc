@@ -48,7 +48,8 @@ std::vector<ReportClient> AllClients() {
 template <typename Names>
 std::vector<ReportClient> ClientsIn(const Names& names) {
   std::vector<ReportClient> clients = AllClients();
-  std::erase_if(clients, [&](const ReportClient& client) { return std::ranges::find(names, client.name) == names.end(); });
+  std::erase_if(clients,
+                [&](const ReportClient& client) { return std::ranges::find(names, client.name) == names.end(); });
   return clients;
 }
 

@@ -1,5 +1,5 @@
-// Reporter: one way a run tells of its steps. A new one is a file with its function and a line in reporters.cc; a service
-// with a Python package is one in report_clients.cc (report_client.h). On rank 0 only.
+// Reporter: one way a run tells of its steps. A new one is a file with its function and a line in reporters.cc; a
+// service with a Python package is one in report_clients.cc (report_client.h). On rank 0 only.
 #pragma once
 
 #include <filesystem>

@@ -18,7 +18,8 @@ ReportOptions ReportOptionsOf(const Config& config, const ScreenOptions& screen)
                         .clients = {run.report_to().begin(), run.report_to().end()},
                         .project = run.report_project(),
                         .name = run.report_name()};
-  if (options.name.empty()) options.name = std::filesystem::absolute(options.output / ".").parent_path().filename().string();
+  if (options.name.empty())
+    options.name = std::filesystem::absolute(options.output / ".").parent_path().filename().string();
   for (const KeyDifference& set : DifferingKeys(ParseConfig("", "defaults"), config)) {
     const Json value = TryParseJson(set.now);
     options.settings[set.key] = value.is_discarded() ? Json(set.now) : value;
@@ -46,11 +47,11 @@ void RunReport::Finish(const Config& config, const RunEnd& end) {
   const LogCurves curves = ReadCurves(output_ / "log.jsonl");
   WriteAtomicFile(output_ / "loss.svg", DrawLossChart(curves));
   // Of preference training, of reward models, and of policies.
-  for (const auto& [name, key] : {std::pair{"margins", "rewards/margins"}, std::pair{"accuracies", "rewards/accuracies"},
-                                  std::pair{"margins", "margin"}, std::pair{"accuracies", "accuracy"},
-                                  std::pair{"reward", "reward"}, std::pair{"lengths", "completions/mean_length"},
-                                  std::pair{"kl", "kl"}, std::pair{"entropy", "entropy"},
-                                  std::pair{"clip_ratio", "clip_ratio/region_mean"}}) {
+  for (const auto& [name, key] :
+       {std::pair{"margins", "rewards/margins"}, std::pair{"accuracies", "rewards/accuracies"},
+        std::pair{"margins", "margin"}, std::pair{"accuracies", "accuracy"}, std::pair{"reward", "reward"},
+        std::pair{"lengths", "completions/mean_length"}, std::pair{"kl", "kl"}, std::pair{"entropy", "entropy"},
+        std::pair{"clip_ratio", "clip_ratio/region_mean"}}) {
     const LogCurves rewards = ReadCurves(output_ / "log.jsonl", key);
     if (!rewards.train.empty()) WriteAtomicFile(output_ / Concat(name, ".svg"), DrawLossChart(rewards, name));
   }

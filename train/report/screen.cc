@@ -41,12 +41,11 @@ std::string MfuText(double mfu) {
 std::string MetricsText(const MetricValues& metrics) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(3);
-  for (const auto& [name, word] : {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
-                                   std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"},
-                                   std::pair{"reward", "reward"}, std::pair{"completions/mean_length", "length"},
-                                   std::pair{"kl", "kl"}, std::pair{"perplexity", "perplexity"},
-                                   std::pair{"exact_match", "exact match"}, std::pair{"rouge-l", "rouge-l"},
-                                   std::pair{"bleu-4", "bleu-4"}}) {
+  for (const auto& [name, word] :
+       {std::pair{"rewards/accuracies", "accuracy"}, std::pair{"rewards/margins", "margin"},
+        std::pair{"accuracy", "accuracy"}, std::pair{"margin", "margin"}, std::pair{"reward", "reward"},
+        std::pair{"completions/mean_length", "length"}, std::pair{"kl", "kl"}, std::pair{"perplexity", "perplexity"},
+        std::pair{"exact_match", "exact match"}, std::pair{"rouge-l", "rouge-l"}, std::pair{"bleu-4", "bleu-4"}}) {
     if (const auto found = metrics.find(name); found != metrics.end()) text << "  " << word << " " << found->second;
   }
   return text.str();
@@ -55,10 +54,10 @@ std::string MetricsText(const MetricValues& metrics) {
 std::string Line(const LoggedStep& step) {
   std::ostringstream line;
   line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  loss "
-       << step.loss << MetricsText(step.metrics) << "  norm " << std::setprecision(3) << step.grad_norm << std::scientific
-       << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0) << "  "
-       << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds
-       << " s  " << MfuText(step.mfu) << "  " << std::setprecision(2) << step.memory_gib << " GiB  left "
+       << step.loss << MetricsText(step.metrics) << "  norm " << std::setprecision(3) << step.grad_norm
+       << std::scientific << std::setprecision(2) << "  lr " << step.learning_rate << std::fixed << std::setprecision(0)
+       << "  " << step.tokens_per_second << " tokens/s" << std::setprecision(2) << "  " << step.step_seconds << " s  "
+       << MfuText(step.mfu) << "  " << std::setprecision(2) << step.memory_gib << " GiB  left "
        << ClockText(step.remaining_seconds());
   if (!step.skipped.empty()) line << "  update skipped: " << step.skipped;
   return line.str();
@@ -66,11 +65,10 @@ std::string Line(const LoggedStep& step) {
 
 std::string EvaluationLine(const LoggedStep& step) {
   std::ostringstream line;
-  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4)
-       << "  eval loss " << step.evaluation->loss;
+  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  eval loss "
+       << step.evaluation->loss;
   if (step.evaluation->token_accuracy) line << "  token accuracy " << *step.evaluation->token_accuracy;
-  line << MetricsText(step.evaluation->metrics)
-       << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
+  line << MetricsText(step.evaluation->metrics) << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
   return line.str();
 }
 
@@ -108,8 +106,7 @@ ReportForm ParseReportForm(const std::string& name) {
 
 ScreenOptions ScreenOf(bool under_mpi, ReportForm form) {
   const char* told = std::getenv("TRIREME_TERMINAL");
-  const bool is_terminal =
-      under_mpi ? told != nullptr && std::string_view(told) == "1" : isatty(STDOUT_FILENO) == 1;
+  const bool is_terminal = under_mpi ? told != nullptr && std::string_view(told) == "1" : isatty(STDOUT_FILENO) == 1;
   return {.bar = is_terminal && form == ReportForm::kRich,
           .columns = ColumnsOf(STDOUT_FILENO),
           .json = form == ReportForm::kJson};

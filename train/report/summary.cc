@@ -19,15 +19,15 @@ namespace {
 void PrintLosses(const LogCurves& curves, const std::filesystem::path& output, std::ostream& out) {
   if (!curves.train.empty()) {
     const LogCurves::Point &first = curves.train.front(), &last = curves.train.back();
-    out << "  loss " << first.loss << " at step " << first.step << ", " << last.loss << " at step "
-        << last.step << "\n";
+    out << "  loss " << first.loss << " at step " << first.step << ", " << last.loss << " at step " << last.step
+        << "\n";
   }
   if (curves.eval.empty()) return;
   const LogCurves::Point& best =
       *std::min_element(curves.eval.begin(), curves.eval.end(),
                         [](const LogCurves::Point& a, const LogCurves::Point& b) { return a.loss < b.loss; });
-  out << "  eval loss " << curves.eval.back().loss << " at step " << curves.eval.back().step << ", lowest "
-      << best.loss << " at step " << best.step;
+  out << "  eval loss " << curves.eval.back().loss << " at step " << curves.eval.back().step << ", lowest " << best.loss
+      << " at step " << best.step;
   const std::filesystem::path checkpoint = CheckpointPath(output, best.step);
   if (std::filesystem::exists(checkpoint)) out << ": " << checkpoint.string();
   out << "\n";
@@ -64,8 +64,7 @@ std::string GenerateWords(const Config& config, const std::string& model_words) 
   if (!Exists(std::filesystem::path(config.model().path()) / "tokenizer.json")) return "";
   if (config.stage() == STAGE_PT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
   std::string words = model_words + " --chat";
-  if (!config.data().template_().empty())
-    words += " --set " + ShellWord("data.template=" + config.data().template_());
+  if (!config.data().template_().empty()) words += " --set " + ShellWord("data.template=" + config.data().template_());
   if (!config.data().system().empty())
     words += " --set " + ShellWord("data.system=" + QuotedIfNeeded(config.data().system()));
   return words;
@@ -92,15 +91,13 @@ void PrintNext(const Config& config, const std::filesystem::path& output, const 
 
 }  // namespace
 
-std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves,
-                       const std::string& program) {
+std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves, const std::string& program) {
   const std::filesystem::path output = config.run().output();
   std::ostringstream out;
   out << std::fixed << std::setprecision(4);
   if (end.stopped()) {
     out << "stopped at step " << end.step << " of " << end.total_steps << " after " << ClockText(end.seconds)
-        << "; saved as " << CheckpointPath(output, end.step).string()
-        << "\n  the same command resumes from there\n";
+        << "; saved as " << CheckpointPath(output, end.step).string() << "\n  the same command resumes from there\n";
     return out.str();
   }
   if (end.trained) {
@@ -111,15 +108,14 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   }
   PrintLosses(curves, output, out);
   out << "  " << (output / "final").string() << ": the "
-      << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it"
-                                                : "model, as Hugging Face reads it")
+      << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it" : "model, as Hugging Face reads it")
       << (end.final_step > 0 ? Concat(", of step ", end.final_step, ", whose evaluation loss was the lowest") : "")
-      << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; "
-      << (output / "loss.svg").string() << ": its curve\n";
+      << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; " << (output / "loss.svg").string()
+      << ": its curve\n";
   PrintNext(config, output, program, out);
   if (HasFusedExperts(output / "final")) {
-    out << "  " << program << " convert --from " << ShellWord(CheckpointPath(output, end.step).string())
-        << " --to " << ShellWord((output / "adapter-transformers-4").string())
+    out << "  " << program << " convert --from " << ShellWord(CheckpointPath(output, end.step).string()) << " --to "
+        << ShellWord((output / "adapter-transformers-4").string())
         << " --experts-apart  # for transformers 4, where PEFT would ignore the experts\n";
   }
   return out.str();

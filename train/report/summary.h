@@ -22,7 +22,6 @@ struct RunEnd {
 };
 
 // `program`: how it was started, for the suggested commands.
-std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves,
-                       const std::string& program);
+std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves, const std::string& program);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// SwanLab. Every start of a run is an experiment there. Without SWANLAB_MODE and SWANLAB_API_KEY it is written into the run's
-// directory, for `swanlab sync`.
+// SwanLab. Every start of a run is an experiment there. Without SWANLAB_MODE and SWANLAB_API_KEY it is written into the
+// run's directory, for `swanlab sync`.
 #include "train/report/report_client.h"
 
 namespace trireme {

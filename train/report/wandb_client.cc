@@ -1,5 +1,5 @@
-// Weights & Biases. Every start of a run is a run there, all in one group. Without WANDB_MODE and WANDB_API_KEY it is written
-// into the run's directory, for `wandb sync`.
+// Weights & Biases. Every start of a run is a run there, all in one group. Without WANDB_MODE and WANDB_API_KEY it is
+// written into the run's directory, for `wandb sync`.
 #include "train/report/report_client.h"
 
 namespace trireme {

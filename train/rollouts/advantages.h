@@ -1,5 +1,5 @@
-// Rewards into advantages: weighted sums, compared within each group. Numbers only; the same on every rank, for all of them
-// know all rewards of a sampling.
+// Rewards into advantages: weighted sums, compared within each group. Numbers only; the same on every rank, for all of
+// them know all rewards of a sampling.
 #pragma once
 
 #include <span>

@@ -64,8 +64,8 @@ std::optional<double> LatexFraction(const std::string& text) {
   if (middle == std::string::npos || middle + 1 >= rest.size() || rest[middle + 1] != '{') return std::nullopt;
   const size_t end = ClosingBrace(rest, middle + 2);
   if (end != rest.size() - 1) return std::nullopt;
-  const std::optional<double> value = Quotient(rest.substr(kFraction.size(), middle - kFraction.size()),
-                                               rest.substr(middle + 2, end - middle - 2));
+  const std::optional<double> value =
+      Quotient(rest.substr(kFraction.size(), middle - kFraction.size()), rest.substr(middle + 2, end - middle - 2));
   return value && negative ? std::optional(-*value) : value;
 }
 

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The text that `ask` returns on rank 0, on every rank. If it throws an Error, every rank throws a SamplerError: rank 0 the
-// same, the others as its peers. Collective.
+// The text that `ask` returns on rank 0, on every rank. If it throws an Error, every rank throws a SamplerError: rank 0
+// the same, the others as its peers. Collective.
 std::string AskOnRankZero(Job& job, const std::function<std::string()>& ask);
 
 }  // namespace trireme

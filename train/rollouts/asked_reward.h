@@ -1,5 +1,5 @@
-// AskedReward: a reward that something outside this process gives, such as a program or an HTTP endpoint. Where it fails it
-// is asked again, once; failing again it ends the run, or gives no reward. How it is asked is up to its kinds.
+// AskedReward: a reward that something outside this process gives, such as a program or an HTTP endpoint. Where it
+// fails it is asked again, once; failing again it ends the run, or gives no reward. How it is asked is up to its kinds.
 #pragma once
 
 #include <string>

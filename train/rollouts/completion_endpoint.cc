@@ -92,19 +92,23 @@ std::string CompletionEndpoint::Ask(const std::string& path, const std::string& 
 const std::string& CompletionEndpoint::model() {
   if (!model_.empty()) return model_;
   const Json listed = TryParseJson(Ask("/models", ""));
-  const bool fits = listed.is_object() && listed.contains("data") && listed.at("data").is_array() && !listed.at("data").empty() &&
-                    listed.at("data")[0].is_object() && listed.at("data")[0].contains("id") &&
-                    listed.at("data")[0].at("id").is_string();
+  const bool fits = listed.is_object() && listed.contains("data") && listed.at("data").is_array() &&
+                    !listed.at("data").empty() && listed.at("data")[0].is_object() &&
+                    listed.at("data")[0].contains("id") && listed.at("data")[0].at("id").is_string();
   if (!fits) Fail("lists no model at /models; set rl.sampler.model, or correct the address, which ends with /v1");
   return model_ = listed.at("data")[0].at("id").get<std::string>();
 }
 
 Json CompletionEndpoint::RequestFor(const std::vector<int64_t>& prompt, int64_t seed, const std::string& model) const {
   const RlConfig& rl = config_.rl();
-  Json request = {{"model", model},          {"prompt", prompt},
-                  {"n", rl.group()},         {"max_tokens", rl.max_new_tokens()},
-                  {"temperature", rl.temperature()}, {"top_p", rl.top_p()},
-                  {"seed", seed},            {"logprobs", 0},
+  Json request = {{"model", model},
+                  {"prompt", prompt},
+                  {"n", rl.group()},
+                  {"max_tokens", rl.max_new_tokens()},
+                  {"temperature", rl.temperature()},
+                  {"top_p", rl.top_p()},
+                  {"seed", seed},
+                  {"logprobs", 0},
                   {"stop_token_ids", std::vector<int64_t>(options_.ends.begin(), options_.ends.end())},
                   {"return_token_ids", true}};
   if (rl.top_k() > 0) request["top_k"] = rl.top_k();
@@ -115,8 +119,10 @@ Rollout CompletionEndpoint::CompletionIn(const Json& choice, const std::vector<i
   Rollout rollout{.prompt_ids = prompt};
   const bool has = choice.is_object() && choice.contains("token_ids") && choice.at("token_ids").is_array();
   if (!has) {
-    Fail("answers without token_ids, and text alone does not say which tokens were sampled; wanted a server that honours "
-         "return_token_ids, as vLLM and trireme serve do");
+    Fail(
+        "answers without token_ids, and text alone does not say which tokens were sampled; wanted a server that "
+        "honours "
+        "return_token_ids, as vLLM and trireme serve do");
   }
   for (const Json& id : choice.at("token_ids")) {
     const int64_t token = id.is_number_integer() ? id.get<int64_t>() : -1;
@@ -173,7 +179,8 @@ void CompletionEndpoint::Check(const std::vector<int64_t>& prompt) {
   }
 }
 
-std::vector<Rollout> CompletionEndpoint::Sample(const std::vector<int64_t>& prompt, int64_t seed, const std::string& model) {
+std::vector<Rollout> CompletionEndpoint::Sample(const std::vector<int64_t>& prompt, int64_t seed,
+                                                const std::string& model) {
   const std::string body = JsonLine(RequestFor(prompt, seed, model));
   return CompletionsIn(Ask("/completions", body), prompt, config_.rl().group());
 }

@@ -6,16 +6,14 @@
 #include <numeric>
 #include <utility>
 
-#include "stages/policy_check.h"
 #include "generation/text/prompts.h"
+#include "stages/policy_check.h"
 #include "train/plan/sampling_plan.h"
 
 namespace trireme {
 
 CompletionSampler::CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job)
-    : config_(config),
-      prompts_(std::move(prompts)),
-      ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
+    : config_(config), prompts_(std::move(prompts)), ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
   if (!config_.rl().environment().empty()) turns_ = std::make_unique<ConversationTurns>(config_, *prompts_, job);
 }
 
@@ -79,7 +77,8 @@ std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const
   for (const int64_t index : prompts) {
     const PolicyPrompt& prompt = prompts_->at(index);
     asked.insert(asked.end(), static_cast<size_t>(GroupOf(config_)), &prompt);
-    rollouts.insert(rollouts.end(), static_cast<size_t>(GroupOf(config_)), {.prompt = prompt.text, .prompt_ids = prompt.ids});
+    rollouts.insert(rollouts.end(), static_cast<size_t>(GroupOf(config_)),
+                    {.prompt = prompt.text, .prompt_ids = prompt.ids});
   }
   if (turns_) turns_->Begin(asked);
   std::vector<size_t> open(rollouts.size());

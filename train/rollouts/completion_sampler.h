@@ -1,6 +1,6 @@
 // CompletionSampler: completions of prompts, drawn with the weights of a model as they are. The completions of a group
-// share their prompt's keys and values; a completion that ends makes room for another. What is drawn depends on run.seed,
-// the step, the prompt and the completion's number alone. Who rewards them is decided elsewhere.
+// share their prompt's keys and values; a completion that ends makes room for another. What is drawn depends on
+// run.seed, the step, the prompt and the completion's number alone. Who rewards them is decided elsewhere.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 #include "core/config.pb.h"
 #include "generation/engine.h"
 #include "session/session.h"
-#include "train/rollouts/conversation_turns.h"
 #include "train/report/logged_step.h"
+#include "train/rollouts/conversation_turns.h"
 #include "train/rollouts/prompt_set.h"
 #include "train/rollouts/rollout.h"
 
@@ -33,7 +33,8 @@ class CompletionSampler {
   // A row that continues a completion, of which it may have no token yet.
   EngineRow RowOf(const Rollout& rollout, int64_t stream, int turn) const;
   // Adds a turn of the model to the rollouts at these indices. Collective.
-  void DrawTurn(Engine& engine, std::vector<Rollout>& rollouts, const std::vector<size_t>& open, int64_t stream, int turn) const;
+  void DrawTurn(Engine& engine, std::vector<Rollout>& rollouts, const std::vector<size_t>& open, int64_t stream,
+                int turn) const;
   // Takes a row's next token; whether it continues.
   bool Continue(Rollout& rollout, const NewToken& token) const;
   void Decode(std::vector<Rollout>& rollouts) const;

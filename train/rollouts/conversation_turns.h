@@ -1,5 +1,5 @@
-// ConversationTurns: the turns of completions that an environment answers: rank 0 asks it, all ranks append what it says to
-// the completions. Draws nothing itself.
+// ConversationTurns: the turns of completions that an environment answers: rank 0 asks it, all ranks append what it
+// says to the completions. Draws nothing itself.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "train/rollouts/asked_rank.h"
 #include "generation/text/prompts.h"
+#include "train/rollouts/asked_rank.h"
 
 namespace trireme {
 namespace {
@@ -42,7 +42,8 @@ void InParallel(size_t count, size_t threads, const std::function<void(size_t)>&
 
 }  // namespace
 
-EndpointSampler::EndpointSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, int64_t vocabulary, Job& job)
+EndpointSampler::EndpointSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, int64_t vocabulary,
+                                 Job& job)
     : config_(config), prompts_(std::move(prompts)), job_(job) {
   if (job.rank() != 0) return;
   endpoint_ = std::make_unique<CompletionEndpoint>(

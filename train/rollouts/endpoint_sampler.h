@@ -1,6 +1,6 @@
 // EndpointSampler: completions of prompts that a server outside samples (rl.sampler.endpoint). Rank 0 asks it, several
-// requests at a time, for one sampling at once or, where the run is one behind, while the ranks train; all ranks get the
-// answers. Rewards and weights are decided elsewhere. No torch.
+// requests at a time, for one sampling at once or, where the run is one behind, while the ranks train; all ranks get
+// the answers. Rewards and weights are decided elsewhere. No torch.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class EndpointSampler {
   Job& job_;
   SharedWeights weights_;
   std::optional<Order> prepared_;
-  std::string fetched_;        // by the background thread, on rank 0
+  std::string fetched_;  // by the background thread, on rank 0
   MetricValues metrics_;
   std::unique_ptr<CompletionEndpoint> endpoint_;  // on rank 0
   Background background_;                         // last: its thread uses the others

@@ -64,8 +64,9 @@ std::vector<int64_t> Environment::TokensOf(const OpenTurn& turn, const Json& mes
   const std::string before = chat_.RenderAll(turn.messages), text = chat_.RenderAll(messages, options);
   const size_t found = before.rfind(turn.written), end = found + turn.written.size();
   if (found == std::string::npos || text.compare(0, end, before, 0, end) != 0) {
-    throw RuntimeError("the chat template changes what the model wrote, '", turn.written.substr(0, 80),
-                       "', so that its tokens cannot be continued; wanted one that keeps turns as they are (data.template)");
+    throw RuntimeError(
+        "the chat template changes what the model wrote, '", turn.written.substr(0, 80),
+        "', so that its tokens cannot be continued; wanted one that keeps turns as they are (data.template)");
   }
   const std::vector<int32_t> ids = prompts_.tokenizer()->Encode(text.substr(end)).ids;
   return {ids.begin(), ids.end()};

@@ -1,6 +1,6 @@
 // Environment: what answers the model's turns in completions of several turns: a program that reads a JSON object per
-// completion and answers with null, where it ends, or with a message. How a message becomes tokens after those of the model
-// is here, too. Which completions continue, and when, is decided elsewhere. No torch.
+// completion and answers with null, where it ends, or with a message. How a message becomes tokens after those of the
+// model is here, too. Which completions continue, and when, is decided elsewhere. No torch.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 #include "core/base/json.h"
 #include "core/config.pb.h"
+#include "text/chat_template.h"
 #include "train/rollouts/line_program.h"
 #include "train/rollouts/prompt_set.h"
 #include "train/rollouts/rollout.h"
-#include "text/chat_template.h"
 
 namespace trireme {
 

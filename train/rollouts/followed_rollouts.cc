@@ -38,9 +38,10 @@ void RefuseOtherNames(const std::filesystem::path& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::filesystem::path& path = entry.path();
     if (path.extension() != ".jsonl" || IsStepName(path.stem().string())) continue;
-    throw InputError("rl.rollouts ", directory.string(), " has ", Printable(path.filename().string()),
-                     ", which is not named after a step; each sampling reads STEP.jsonl, the first 1.jsonl. To train on one ",
-                     "file, name it");
+    throw InputError(
+        "rl.rollouts ", directory.string(), " has ", Printable(path.filename().string()),
+        ", which is not named after a step; each sampling reads STEP.jsonl, the first 1.jsonl. To train on one ",
+        "file, name it");
   }
   if (error) throw InputError("rl.rollouts ", directory.string(), " cannot be read: ", error.message());
 }
@@ -82,8 +83,7 @@ void FollowedRollouts::Check(const std::vector<Rollout>& rollouts, int64_t step,
 
 std::vector<Rollout> FollowedRollouts::Take(int64_t step, const std::vector<int64_t>& prompts) {
   const auto start = FollowClock::now();
-  const std::filesystem::path path =
-      std::filesystem::path(config_.rl().rollouts()) / (std::to_string(step) + ".jsonl");
+  const std::filesystem::path path = std::filesystem::path(config_.rl().rollouts()) / (std::to_string(step) + ".jsonl");
   std::vector<Rollout> taken;
   const auto read = [&](const std::string& text) {
     Replay file(config_, ParseRollouts(text, path, reading_), path.string());

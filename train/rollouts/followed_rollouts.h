@@ -1,6 +1,6 @@
 // FollowedRollouts: samplings from a directory that another sampler fills while the run trains: the completions of the
-// updates that begin with step N are in N.jsonl, which appears under that name when it is complete. Rank 0 waits for it and
-// reads it. Prompts and rewards are the files'. No torch.
+// updates that begin with step N are in N.jsonl, which appears under that name when it is complete. Rank 0 waits for it
+// and reads it. Prompts and rewards are the files'. No torch.
 #pragma once
 
 #include <filesystem>

@@ -64,7 +64,8 @@ TokenNumbers RewardsOf(const PpoFacts& facts, const RlConfig& rl, double kl_coef
 }
 
 // Backwards from the end, after which values are 0.
-std::vector<float> AdvantagesOfStates(const std::vector<float>& rewards, const std::vector<float>& values, const RlConfig& rl) {
+std::vector<float> AdvantagesOfStates(const std::vector<float>& rewards, const std::vector<float>& values,
+                                      const RlConfig& rl) {
   std::vector<float> advantages(rewards.size());
   double later = 0, next_value = 0;
   for (size_t t = rewards.size(); t-- > 0;) {

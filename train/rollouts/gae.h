@@ -13,8 +13,8 @@ namespace trireme {
 // A number for each token of each completion.
 using TokenNumbers = std::vector<std::vector<float>>;
 
-// Of the completions of a sampling. A completion of n tokens has n + 1 states, one before each token and one after the last,
-// which a policy with a value head of its own leaves out.
+// Of the completions of a sampling. A completion of n tokens has n + 1 states, one before each token and one after the
+// last, which a policy with a value head of its own leaves out.
 struct PpoFacts {
   std::vector<double> scores;  // the completions' rewards
   TokenNumbers old;            // log-probabilities by the policy that drew them: n each
@@ -22,9 +22,9 @@ struct PpoFacts {
   TokenNumbers values;         // of the states: n + 1 each, or n
 };
 
-// Of the same completions. The state after the last token counts, where it has a value, for completions that are shorter than
-// the longest one: there the score is the reward, and the return. Elsewhere it is the reward of the last token. The first
-// is TRL 1.12's rule, the second that of TRL 0.9, whose policy has a value head.
+// Of the same completions. The state after the last token counts, where it has a value, for completions that are
+// shorter than the longest one: there the score is the reward, and the return. Elsewhere it is the reward of the last
+// token. The first is TRL 1.12's rule, the second that of TRL 0.9, whose policy has a value head.
 struct PpoTargets {
   TokenNumbers rewards;     // of each state that counts
   TokenNumbers returns;     // likewise

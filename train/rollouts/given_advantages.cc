@@ -13,14 +13,16 @@ std::vector<Rollout> ReadGivenAdvantages(const std::string& path, int64_t vocabu
   for (size_t i = 0; i < rollouts.size(); ++i) {
     const bool taught = config.stage() == STAGE_GKD;
     if (taught && (rollouts[i].advantage || !rollouts[i].log_probs.empty())) {
-      throw InputError(path, ":", i + 1, ": has an advantage or old_logprobs, which have no part in stage gkd; leave them out");
+      throw InputError(path, ":", i + 1,
+                       ": has an advantage or old_logprobs, which have no part in stage gkd; leave them out");
     }
     if (taught) continue;
     if (!rollouts[i].advantage || !std::isfinite(*rollouts[i].advantage)) {
       throw InputError(path, ":", i + 1, ": has no advantage; wanted a number");
     }
     if (rollouts[i].log_probs.empty() == known) {
-      throw InputError(path, ":", i + 1, ": has ", known ? "no " : "", "old_logprobs, other than line 1; wanted them on all lines, or on none");
+      throw InputError(path, ":", i + 1, ": has ", known ? "no " : "",
+                       "old_logprobs, other than line 1; wanted them on all lines, or on none");
     }
   }
   if (!known && config.rl().sampler_correction() != CORRECTION_NONE) {

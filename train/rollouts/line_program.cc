@@ -80,8 +80,7 @@ void LineProgram::RefuseExtraLines() {
 }
 
 std::vector<std::string> LineProgram::Exchange(const std::string& text, size_t lines) {
-  const LineClock::time_point end =
-      LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000));
+  const LineClock::time_point end = LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000));
   std::vector<std::string> answers;
   size_t written = 0;
   RefuseExtraLines();
@@ -102,7 +101,8 @@ std::vector<std::string> LineProgram::Exchange(const std::string& text, size_t l
     const ssize_t count = read(from_, buffer, sizeof buffer);
     if (count <= 0) throw RuntimeError(who_, " ", HowItEnded());
     unread_.append(buffer, static_cast<size_t>(count));
-    for (size_t line = unread_.find('\n'); line != std::string::npos && answers.size() < lines; line = unread_.find('\n')) {
+    for (size_t line = unread_.find('\n'); line != std::string::npos && answers.size() < lines;
+         line = unread_.find('\n')) {
       answers.push_back(unread_.substr(0, line));
       unread_.erase(0, line + 1);
     }

@@ -1,5 +1,6 @@
-// LineProgram: a program of the user's that reads a line for each completion from its standard input and answers each with
-// one line, in order. It is started when it is first asked and kept running. What lines mean is up to the caller. No torch.
+// LineProgram: a program of the user's that reads a line for each completion from its standard input and answers each
+// with one line, in order. It is started when it is first asked and kept running. What lines mean is up to the caller.
+// No torch.
 #pragma once
 
 #include <sys/types.h>

@@ -33,7 +33,8 @@ void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const s
   if (tokens == 0) throw InputError(where, "has an empty prompt");
   if (tokens + wanted <= most) return;
   throw InputError(where, "its prompt of ", tokens, " tokens leaves no room for rl.max_new_tokens = ", wanted,
-                   " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted, " or lower the other");
+                   " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted,
+                   " or lower the other");
 }
 
 // Reads prompts with the tools of a model's directory.
@@ -50,7 +51,8 @@ class PromptReader {
       if (id >= 0 && id < vocabulary_) continue;
       throw InputError("has the token ", id, "; the model's vocabulary has ", vocabulary_);
     }
-    if (tokenizer_ != nullptr) prompt.text = tokenizer_->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
+    if (tokenizer_ != nullptr)
+      prompt.text = tokenizer_->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
     CheckRoom(config_, prompt.ids);
     return prompt;
   }
@@ -75,7 +77,8 @@ class PromptReader {
     }
     AddSystem(*messages, record, config_.data().system());
     asked = *messages;
-    if (!chat_) chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_(), TemplateValuesOf(config_.data())));
+    if (!chat_)
+      chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_(), TemplateValuesOf(config_.data())));
     return ChatPrompt(*tokenizer_, *chat_, *messages, {.variables = TemplateVariables(record)});
   }
 
@@ -110,10 +113,13 @@ PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
 }
 
 PromptSet::PromptSet(const Config& config, const RowSource& rows, bool samples) {
-  if (PathExists(std::filesystem::path(config.model().path()) / "tokenizer.json")) tokenizer_.emplace(config.model().path());
+  if (PathExists(std::filesystem::path(config.model().path()) / "tokenizer.json"))
+    tokenizer_.emplace(config.model().path());
   for (int64_t i = 0; i < rows.size(); ++i) {
     const Row row = rows.Read(i);
-    if (!row.weights.empty()) throw InputError("data.train: sample ", i + 1, ": has weights (\"loss\"), which stage gkd does not take; leave them out");
+    if (!row.weights.empty())
+      throw InputError("data.train: sample ", i + 1,
+                       ": has weights (\"loss\"), which stage gkd does not take; leave them out");
     size_t end = row.labels.size();
     while (end > 1 && row.labels[end - 1] == kNotTrained) --end;
     size_t begin = end;

@@ -1,6 +1,6 @@
-// PromptSet: the prompts of data.train that completions are sampled for, with the columns of their records, which rewards
-// may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is left out, a question under
-// any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
+// PromptSet: the prompts of data.train that completions are sampled for, with the columns of their records, which
+// rewards may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is left out, a
+// question under any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ namespace trireme {
 
 struct PolicyPrompt {
   std::vector<int64_t> ids;
-  std::string text;  // as the model reads it; empty without a tokenizer
-  Json record;       // all its columns
+  std::string text;                  // as the model reads it; empty without a tokenizer
+  Json record;                       // all its columns
   std::vector<int64_t> answer = {};  // the data's own, for distillation
-  Json asked = {};   // what the ids were made of: messages, or a text; null: ids were given
+  Json asked = {};                   // what the ids were made of: messages, or a text; null: ids were given
 };
 
 class PromptSet {
@@ -28,8 +28,8 @@ class PromptSet {
   // Refuses, with file and line, records that are no prompts, and prompts without room for rl.max_new_tokens in
   // data.max_length.
   PromptSet(const Config& config, int64_t vocabulary);
-  // The same with answers, from rows of stage sft: what is trained last in a row is its answer, what is before it the prompt.
-  // `samples`: prompts leave room for rl.max_new_tokens.
+  // The same with answers, from rows of stage sft: what is trained last in a row is its answer, what is before it the
+  // prompt. `samples`: prompts leave room for rl.max_new_tokens.
   PromptSet(const Config& config, const RowSource& rows, bool samples);
 
   int64_t size() const { return std::ssize(prompts_); }

@@ -42,8 +42,8 @@ void Replay::CheckGroups(const std::string& path) const {
       const bool same = i < rollouts_.size() && IsSameGroup(rollouts_[first], rollouts_[i]) &&
                         rollouts_[first].prompt_ids == rollouts_[i].prompt_ids;
       if (same) continue;
-      throw InputError(path, ": the group of line ", first + 1, " has ", i - first, " completions of one prompt; wanted rl.group = ",
-                       group_, " in lines one after the other");
+      throw InputError(path, ": the group of line ", first + 1, " has ", i - first,
+                       " completions of one prompt; wanted rl.group = ", group_, " in lines one after the other");
     }
   }
 }
@@ -54,7 +54,8 @@ void Replay::CheckForPpo(const std::string& path) const {
       throw InputError(path, ":", i + 1, ": has env_mask; stage ppo trains completions of one turn");
     }
     if (rollouts_[i].advantage) {
-      throw InputError(path, ":", i + 1, ": has an advantage and no rewards; stage ppo makes advantages of rewards and values");
+      throw InputError(path, ":", i + 1,
+                       ": has an advantage and no rewards; stage ppo makes advantages of rewards and values");
     }
   }
 }

@@ -11,8 +11,8 @@ std::vector<double> RewardEndpoint::Ask(std::span<const Judged> completions) {
     asked["completions"].push_back(QuestionAbout(one));
   }
   const std::string body = JsonLine(asked), who = Concat("the reward endpoint ", options().target);
-  const HttpResult result = AskHttp(
-      target_, {.body = body, .who = who, .limit = "rl.reward_seconds", .seconds = options().seconds});
+  const HttpResult result =
+      AskHttp(target_, {.body = body, .who = who, .limit = "rl.reward_seconds", .seconds = options().seconds});
   if (result.status != 200) {
     throw RuntimeError(who, " answered with status ", result.reason, ": ", result.body.substr(0, 200));
   }
@@ -22,7 +22,8 @@ std::vector<double> RewardEndpoint::Ask(std::span<const Judged> completions) {
   const std::string wanted = "{\"scores\": [...]} with a finite number or null for each completion";
   if (!scores.is_array()) throw RuntimeError(who, " answered '", text.substr(0, 80), "'; wanted ", wanted);
   if (scores.size() != completions.size()) {
-    throw RuntimeError(who, " answered with ", scores.size(), " scores for ", completions.size(), " completions; wanted ", wanted);
+    throw RuntimeError(who, " answered with ", scores.size(), " scores for ", completions.size(),
+                       " completions; wanted ", wanted);
   }
   std::vector<double> rewards;
   for (const Json& score : scores) rewards.push_back(RewardIn(score, JsonLine(score), who, wanted));

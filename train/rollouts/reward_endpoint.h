@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "web/http/http_client.h"
 #include "train/rollouts/asked_reward.h"
+#include "web/http/http_client.h"
 
 namespace trireme {
 
-// {"model": "model", "messages": [texts], "completions": [QuestionAbout each]} is answered with {"scores": [...]}, or with
-// the list alone.
+// {"model": "model", "messages": [texts], "completions": [QuestionAbout each]} is answered with {"scores": [...]}, or
+// with the list alone.
 class RewardEndpoint : public AskedReward {
  public:
   explicit RewardEndpoint(const AskedRewardOptions& options)

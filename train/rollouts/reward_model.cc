@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "session/value_head.h"
 #include "data/answer_tokens.h"
+#include "session/value_head.h"
 #include "train/step/sequence_scores.h"
 
 namespace trireme {
@@ -19,9 +19,8 @@ AnswerSample ScoredSampleOf(const Judged& one) {
   }
   const bool chat = one.prompt->asked.is_array();
   const Json turn = {{"role", "assistant"}, {"content", rollout.completion}};
-  return TextAnswers{.prompt = one.prompt->asked,
-                     .answers = {chat ? Json::array({turn}) : Json(rollout.completion)},
-                     .values = {0}};
+  return TextAnswers{
+      .prompt = one.prompt->asked, .answers = {chat ? Json::array({turn}) : Json(rollout.completion)}, .values = {0}};
 }
 
 }  // namespace

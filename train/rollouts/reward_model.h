@@ -1,6 +1,6 @@
-// RewardModel: a reward model as a reward: a second, frozen model on the policy's devices, under its layout, which scores
-// each conversation at its last token, as `trireme score` does. Texts are tokenized by its own tokenizer and template;
-// where the prompts are token ids it reads the policy's.
+// RewardModel: a reward model as a reward: a second, frozen model on the policy's devices, under its layout, which
+// scores each conversation at its last token, as `trireme score` does. Texts are tokenized by its own tokenizer and
+// template; where the prompts are token ids it reads the policy's.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "session/session.h"
 #include "data/rows.h"
 #include "data/tokenise.h"
+#include "session/session.h"
 #include "train/rollouts/rewards.h"
 
 namespace trireme {

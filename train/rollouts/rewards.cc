@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "stages/policy_check.h"
 #include "data/record_fields.h"
+#include "stages/policy_check.h"
 #include "train/rollouts/reward_endpoint.h"
 #include "train/rollouts/reward_program.h"
 
@@ -87,7 +87,8 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
   }
   const auto found = std::ranges::find_if(List(), [&](const BuiltIn& one) { return name == one.name; });
   if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
-  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ", Join(BuiltInRewards()));
+  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ",
+                   Join(BuiltInRewards()));
 }
 
 std::string LogNameOf(const std::string& name) {
@@ -102,7 +103,8 @@ std::string LogNameOf(const std::string& name) {
     const std::filesystem::path path(word);
     const std::string extension = path.extension().string();
     if (first.empty()) first = path.filename().string();
-    if (extension.size() > 1 && std::isalpha(static_cast<unsigned char>(extension[1])) != 0) return path.stem().string();
+    if (extension.size() > 1 && std::isalpha(static_cast<unsigned char>(extension[1])) != 0)
+      return path.stem().string();
   }
   return first;
 }

@@ -17,7 +17,8 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<int64_t> TokensAt(const Json& record, const char* key, int64_t vocabulary) {
-  if (!Has(record, key)) throw InputError("has no ", key, "; it has ", KeysOf(record), ". Wanted prompt_ids and completion_ids");
+  if (!Has(record, key))
+    throw InputError("has no ", key, "; it has ", KeysOf(record), ". Wanted prompt_ids and completion_ids");
   const std::vector<int32_t> ids = IdsAt(record, key);
   if (ids.empty()) throw InputError(key, " is empty; wanted at least one token");
   for (const int32_t id : ids) {
@@ -37,7 +38,8 @@ double NumberOrNone(const Json& value, const std::string& what) {
 std::vector<float> LogProbsAt(const Json& record, const char* key, size_t tokens) {
   const Json& values = record.at(key);
   if (!values.is_array() || values.size() != tokens) {
-    throw InputError(key, " has ", values.is_array() ? values.size() : 0, " numbers for ", tokens, " tokens of completion_ids");
+    throw InputError(key, " has ", values.is_array() ? values.size() : 0, " numbers for ", tokens,
+                     " tokens of completion_ids");
   }
   std::vector<float> log_probs;
   for (const Json& value : values) {
@@ -51,11 +53,13 @@ std::vector<float> LogProbsAt(const Json& record, const char* key, size_t tokens
 std::vector<bool> MaskAt(const Json& record, size_t tokens) {
   const Json& values = record.at("env_mask");
   if (!values.is_array() || values.size() != tokens) {
-    throw InputError("env_mask has ", values.is_array() ? values.size() : 0, " numbers for ", tokens, " tokens of completion_ids");
+    throw InputError("env_mask has ", values.is_array() ? values.size() : 0, " numbers for ", tokens,
+                     " tokens of completion_ids");
   }
   std::vector<bool> written;
   for (const Json& value : values) {
-    if (value != 0 && value != 1) throw InputError("env_mask has ", JsonLine(value), "; wanted 1 for tokens of the model, 0 for others");
+    if (value != 0 && value != 1)
+      throw InputError("env_mask has ", JsonLine(value), "; wanted 1 for tokens of the model, 0 for others");
     written.push_back(value == 1);
   }
   return written;
@@ -84,7 +88,8 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   if (Has(record, "advantage")) rollout.advantage = NumberOrNone(record.at("advantage"), "advantage");
   if (Has(record, "rewards")) {
     const Json& rewards = record.at("rewards");
-    if (!rewards.is_object()) throw InputError("rewards is ", JsonLine(rewards), "; wanted an object of numbers by name");
+    if (!rewards.is_object())
+      throw InputError("rewards is ", JsonLine(rewards), "; wanted an object of numbers by name");
     for (const auto& [name, value] : rewards.items()) rollout.rewards[name] = NumberOrNone(value, "reward " + name);
   }
   rollout.truncated = Has(record, "truncated") ? record.at("truncated").get<bool>()
@@ -141,7 +146,8 @@ std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const Rollo
   return rollouts;
 }
 
-std::vector<Rollout> ParseRollouts(const std::string& text, const std::filesystem::path& path, const RolloutReading& reading) {
+std::vector<Rollout> ParseRollouts(const std::string& text, const std::filesystem::path& path,
+                                   const RolloutReading& reading) {
   std::vector<Rollout> rollouts;
   std::istringstream lines(text);
   int64_t number = 0;

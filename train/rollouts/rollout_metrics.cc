@@ -95,9 +95,10 @@ std::string WhyNothingIsLearnt(const RewardTable& table) {
     return Concat("no reward of ", Join(table.names), " was given to any of ", totals.size(), " completions");
   }
   if (ShareWithoutSpread(totals, table.group, /*all=*/false) < 1) return "";
-  return Concat("the completions of every prompt have the same reward (mean ", MeanOf(totals), " over ", totals.size(),
-                " completions), so that every advantage is 0; rewards that tell completions apart, other prompts, a larger "
-                "rl.group or a higher rl.temperature help");
+  return Concat(
+      "the completions of every prompt have the same reward (mean ", MeanOf(totals), " over ", totals.size(),
+      " completions), so that every advantage is 0; rewards that tell completions apart, other prompts, a larger "
+      "rl.group or a higher rl.temperature help");
 }
 
 }  // namespace trireme

@@ -15,8 +15,8 @@ namespace trireme {
 
 MetricValues RewardMetrics(const RewardTable& table, const Config& config);
 MetricValues LengthMetrics(std::span<const Rollout> rollouts);
-// sampling/staleness/mean and /max: steps between the weights that sampled and those that the first update changes; nothing
-// where that is unknown. `step` is that update, counted from 1.
+// sampling/staleness/mean and /max: steps between the weights that sampled and those that the first update changes;
+// nothing where that is unknown. `step` is that update, counted from 1.
 MetricValues StalenessMetrics(std::span<const Rollout> rollouts, int64_t step);
 
 // The numbers of groups whose completions all have the same reward, and teach nothing.

@@ -8,7 +8,8 @@
 namespace trireme {
 namespace {
 
-// The prompt's tokens that a completion's own document does not repeat: all but the last, which predicts its first token.
+// The prompt's tokens that a completion's own document does not repeat: all but the last, which predicts its first
+// token.
 int64_t SharedPrompt(const Rollout& rollout) { return std::ssize(rollout.prompt_ids) - 1; }
 
 int64_t LengthOf(const Rollout& rollout) { return std::ssize(rollout.prompt_ids) + std::ssize(rollout.completion_ids); }

@@ -11,10 +11,10 @@
 namespace trireme {
 
 struct RolloutRowOptions {
-  int64_t longest = 0;         // tokens of a row
-  bool share_prompt = true;    // otherwise each completion is a row
-  bool mask_truncated = false; // nothing of truncated ones is trained
-  bool pack = false;           // several rows in one, up to `longest`
+  int64_t longest = 0;          // tokens of a row
+  bool share_prompt = true;     // otherwise each completion is a row
+  bool mask_truncated = false;  // nothing of truncated ones is trained
+  bool pack = false;            // several rows in one, up to `longest`
 };
 
 // Refuses a completion that does not fit into a row with its prompt.

@@ -13,8 +13,8 @@ namespace trireme {
 
 // Weights that a sampler outside this program has.
 struct SharedWeights {
-  int64_t step = 0;         // optimizer steps done
-  std::string model = {};   // the name that requests use; empty: as configured
+  int64_t step = 0;        // optimizer steps done
+  std::string model = {};  // the name that requests use; empty: as configured
 };
 
 // Completions did not come from outside, on any rank, and nothing of their sampling was trained: the run can be saved.

@@ -99,8 +99,8 @@ void SampledRollouts::Resample(int64_t step, std::vector<Rollout>& rollouts) {
   const auto flat_groups = [&](const std::vector<Rollout>& of) {
     return GroupsWithoutSpread(TableOf(of, names_, weights, group));
   };
-  const RandomStream choices =
-      RandomStream(static_cast<uint64_t>(config_.run().seed()), "resampled prompts").Branch(static_cast<uint64_t>(step));
+  const RandomStream choices = RandomStream(static_cast<uint64_t>(config_.run().seed()), "resampled prompts")
+                                   .Branch(static_cast<uint64_t>(step));
   std::vector<int64_t> flat = flat_groups(rollouts);
   int64_t drawn = std::ssize(rollouts), exchanged = 0;
   uint64_t chosen = 0;

@@ -1,6 +1,6 @@
-// SampledRollouts: completions that the trained model itself writes, with its own weights as they are, or that a sampler
-// outside writes (rl.sampler.endpoint), and their rewards.
-// Prompts whose completions all have the same reward may be exchanged for others (rl.max_resample_times).
+// SampledRollouts: completions that the trained model itself writes, with its own weights as they are, or that a
+// sampler outside writes (rl.sampler.endpoint), and their rewards. Prompts whose completions all have the same reward
+// may be exchanged for others (rl.max_resample_times).
 #pragma once
 
 #include <memory>
@@ -39,12 +39,12 @@ class SampledRollouts : public RolloutSource {
   Session& session_;
   const Config& config_;
   const std::shared_ptr<const PromptSet> prompts_;
-  std::unique_ptr<Session> sampling_;         // the model under rl.sampling, if that is another layout
-  std::unique_ptr<Refit> refit_;              // into it
-  std::unique_ptr<CompletionSampler> own_;    // one of both
+  std::unique_ptr<Session> sampling_;       // the model under rl.sampling, if that is another layout
+  std::unique_ptr<Refit> refit_;            // into it
+  std::unique_ptr<CompletionSampler> own_;  // one of both
   std::unique_ptr<EndpointSampler> outside_;
   std::vector<std::string> names_;
-  std::vector<std::unique_ptr<Reward>> rewards_;       // on rank 0; null where all ranks ask a model
+  std::vector<std::unique_ptr<Reward>> rewards_;      // on rank 0; null where all ranks ask a model
   std::vector<std::unique_ptr<RewardModel>> models_;  // null where rank 0 asks
   MetricValues metrics_;
 };

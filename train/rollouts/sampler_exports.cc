@@ -18,13 +18,16 @@ constexpr char kStepPrefix[] = "step-";
 // The steps in the name of an export; -1: it is another name.
 int64_t StepIn(const std::string& name) {
   const std::string digits = name.starts_with(kStepPrefix) ? name.substr(sizeof kStepPrefix - 1) : "";
-  const bool number = !digits.empty() && digits.size() < 16 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  const bool number =
+      !digits.empty() && digits.size() < 16 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   return number ? std::stoll(digits) : -1;
 }
 
 }  // namespace
 
-fs::path ExportPath(const fs::path& directory, int64_t steps) { return directory / (kStepPrefix + std::to_string(steps)); }
+fs::path ExportPath(const fs::path& directory, int64_t steps) {
+  return directory / (kStepPrefix + std::to_string(steps));
+}
 
 void RemoveOldExports(const fs::path& directory, int64_t newest, int keep) {
   std::vector<int64_t> steps;
@@ -34,7 +37,8 @@ void RemoveOldExports(const fs::path& directory, int64_t newest, int keep) {
     if (step >= 0 && step <= newest) steps.push_back(step);
   }
   std::ranges::sort(steps, std::greater());
-  for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) fs::remove_all(ExportPath(directory, steps[i]), ignored);
+  for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i)
+    fs::remove_all(ExportPath(directory, steps[i]), ignored);
 }
 
 void CheckWeightsDirectory(const Config& config, bool same_run) {
@@ -47,7 +51,8 @@ void CheckWeightsDirectory(const Config& config, bool same_run) {
     const bool ours = name == kExportScratch || StepIn(name) >= 0;
     if (ours && same_run) continue;
     throw InputError("rl.sampler.weights ", directory.string(), " has ", Printable(name), " already",
-                     ours ? ", the export of another run" : "", "; name an empty directory, or one that does not exist");
+                     ours ? ", the export of another run" : "",
+                     "; name an empty directory, or one that does not exist");
   }
   if (error) throw InputError("rl.sampler.weights ", directory.string(), " cannot be read: ", error.message());
 }

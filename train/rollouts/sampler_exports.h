@@ -1,5 +1,5 @@
-// The directory of rl.sampler.weights: which names the exports in it have, what else may be there, which are removed. No
-// torch.
+// The directory of rl.sampler.weights: which names the exports in it have, what else may be there, which are removed.
+// No torch.
 #pragma once
 
 #include <cstdint>

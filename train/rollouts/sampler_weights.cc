@@ -15,10 +15,10 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
-#include "web/http/http_client.h"
 #include "train/rollouts/asked_rank.h"
-#include "train/states/run_header.h"
 #include "train/rollouts/sampler_exports.h"
+#include "train/states/run_header.h"
+#include "web/http/http_client.h"
 
 namespace trireme {
 namespace {
@@ -45,8 +45,9 @@ void RunReload(const std::string& command, double seconds, const fs::path& targe
   if (status == 0) return;
   constexpr int kTimedOut = 124;  // of timeout
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  throw RuntimeError("rl.sampler.reload: '", command, "' ", code == kTimedOut ? "took longer than rl.sampler.seconds, or " : "",
-                     "ended with status ", code, "; the sampler does not have the weights of ", target.string());
+  throw RuntimeError("rl.sampler.reload: '", command, "' ",
+                     code == kTimedOut ? "took longer than rl.sampler.seconds, or " : "", "ended with status ", code,
+                     "; the sampler does not have the weights of ", target.string());
 }
 
 void PostReload(const Config& config, const fs::path& target, int64_t steps) {
@@ -136,8 +137,6 @@ SharedWeights SamplerWeights::Share(int64_t sampling, int64_t steps) {
   return *shared_;
 }
 
-MetricValues SamplerWeights::TakeMetrics() {
-  return {{"sampler_weights_seconds", std::exchange(seconds_, 0)}};
-}
+MetricValues SamplerWeights::TakeMetrics() { return {{"sampler_weights_seconds", std::exchange(seconds_, 0)}}; }
 
 }  // namespace trireme

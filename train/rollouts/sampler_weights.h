@@ -1,5 +1,5 @@
-// SamplerWeights: the trained weights for a sampler outside: exports them before a sampling into a directory of their own
-// (rl.sampler.weights), whole or not at all, and tells the sampler. Who samples is decided elsewhere.
+// SamplerWeights: the trained weights for a sampler outside: exports them before a sampling into a directory of their
+// own (rl.sampler.weights), whole or not at all, and tells the sampler. Who samples is decided elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class SamplerWeights {
   // `trainer` and `inputs` outlive it. Collective.
   SamplerWeights(Trainer& trainer, const RunInputs& inputs);
 
-  // What the sampler has for the sampling of this number, after that many optimizer steps: exported and announced if one
-  // is due; the first of a process always is, since the sampler may have any. Throws a SamplerError where it cannot be
-  // told. Collective.
+  // What the sampler has for the sampling of this number, after that many optimizer steps: exported and announced if
+  // one is due; the first of a process always is, since the sampler may have any. Throws a SamplerError where it cannot
+  // be told. Collective.
   SharedWeights Share(int64_t sampling, int64_t steps);
   // Seconds that the exports since the last call took.
   MetricValues TakeMetrics();

@@ -19,7 +19,8 @@ constexpr int kWordsPerGram = 3;
 
 std::vector<std::string> LowerWords(const std::string& text) {
   std::string lower = text;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   std::istringstream in(lower);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
@@ -41,7 +42,8 @@ double FormatReward(const Judged& one, const Config& /*config*/) {
   constexpr std::string_view kThink = "<think>", kThought = "</think>", kAnswer = "<answer>", kAnswered = "</answer>";
   const std::string_view text = one.rollout->completion;
   if (!text.starts_with(kThink) || !text.ends_with(kAnswered)) return 0;
-  for (size_t thought = text.find(kThought); thought != std::string_view::npos; thought = text.find(kThought, thought + 1)) {
+  for (size_t thought = text.find(kThought); thought != std::string_view::npos;
+       thought = text.find(kThought, thought + 1)) {
     const std::string_view rest = text.substr(thought + kThought.size());
     const size_t begin = rest.find_first_not_of(" \t\r\n");
     if (begin != std::string_view::npos && rest.substr(begin).starts_with(kAnswer)) return 1;

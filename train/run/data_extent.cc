@@ -6,9 +6,9 @@
 
 #include "core/base/text.h"
 #include "stages/policy_check.h"
+#include "train/rollouts/followed_rollouts.h"
 #include "train/step/batch_ramp.h"
 #include "train/step/batch_sampler.h"
-#include "train/rollouts/followed_rollouts.h"
 
 namespace trireme {
 
@@ -57,17 +57,19 @@ std::string ToText(const DataExtent& extent, const Config& config) {
   }
   if (extent.valid_rows > 0) text << "; " << Counted(extent.valid_rows, "sequence") << " to evaluate on";
   if (const BatchRamp ramp = BatchRampOf(config.run()); ramp.start > 0) {
-    text << "\nsteps: " << extent.total_steps << ", of " << ramp.start << " to " << ramp.batch << " sequences each: "
-         << ramp.increment << " more at a time over the first " << Counted(ramp.samples, "sequence") << "\n";
+    text << "\nsteps: " << extent.total_steps << ", of " << ramp.start << " to " << ramp.batch
+         << " sequences each: " << ramp.increment << " more at a time over the first "
+         << Counted(ramp.samples, "sequence") << "\n";
     return text.str();
   }
   if (config.data().streaming()) {
-    text << "\nsteps: " << extent.total_steps << ", " << Counted(config.run().global_batch(), "sequence") << " per step\n";
+    text << "\nsteps: " << extent.total_steps << ", " << Counted(config.run().global_batch(), "sequence")
+         << " per step\n";
     return text.str();
   }
   text << "\nsteps: " << extent.total_steps << ", "
-       << static_cast<double>(extent.total_steps) / static_cast<double>(extent.steps_per_epoch)
-       << " epochs of " << Counted(extent.steps_per_epoch, "step") << ", "
+       << static_cast<double>(extent.total_steps) / static_cast<double>(extent.steps_per_epoch) << " epochs of "
+       << Counted(extent.steps_per_epoch, "step") << ", "
        << Counted(config.run().global_batch(), policy ? "completion" : "sequence") << " per step\n";
   return text.str();
 }

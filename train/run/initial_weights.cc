@@ -10,13 +10,13 @@
 #include "core/base/text.h"
 #include "models/reward_model.h"
 #include "parallel/graph/parameters.h"
-#include "stages/ppo_check.h"
 #include "session/load_weights.h"
 #include "session/tuning.h"
 #include "session/value_head.h"
-#include "train/states/resume.h"
-#include "train/plan/reward_graph.h"
+#include "stages/ppo_check.h"
 #include "train/methods/policy/value_model.h"
+#include "train/plan/reward_graph.h"
+#include "train/states/resume.h"
 
 namespace trireme {
 namespace {
@@ -44,8 +44,9 @@ void WarnUntrainedTokens(const ModelConfig& model, const LayerGraph& graph) {
   const bool grows = !model.new_tokens().empty() || !model.new_special_tokens().empty();
   const auto& trained = graph.layers[EmbeddingIndex(graph)].trained;
   if (!grows || !graph.adapter || !trained || trained->contains("embedding.weight")) return;
-  TRIREME_LOG(WARNING) << "the embeddings of model.new_tokens are not trained; add embed_tokens, and lm_head where the head is "
-                       << "not tied, to tuning.modules_to_save";
+  TRIREME_LOG(WARNING)
+      << "the embeddings of model.new_tokens are not trained; add embed_tokens, and lm_head where the head is "
+      << "not tied, to tuning.modules_to_save";
 }
 
 // Those that a run's checkpoints contain beside its own.

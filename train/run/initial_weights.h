@@ -6,8 +6,8 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
-#include "train/step/reference.h"
 #include "train/states/run_start.h"
+#include "train/step/reference.h"
 #include "train/step/trainer.h"
 
 namespace trireme {

@@ -20,30 +20,30 @@
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
+#include "data/dataset.h"
+#include "data/prefetch.h"
 #include "parallel/graph/costs.h"
 #include "stages/policy_check.h"
 #include "stages/preference_check.h"
 #include "train/evaluation/answer_evaluator.h"
-#include "train/states/averaged_weights.h"
-#include "train/step/batch_ramp.h"
-#include "train/step/batch_sampler.h"
 #include "train/evaluation/best_evaluation.h"
-#include "data/dataset.h"
-#include "data/prefetch.h"
 #include "train/evaluation/evaluator.h"
-#include "train/run/initial_weights.h"
-#include "train/step/learning_rate.h"
-#include "train/run/output_lock.h"
 #include "train/methods/policy/policy_steps.h"
 #include "train/methods/preference/preference.h"
 #include "train/report/report_client.h"
 #include "train/report/run_report.h"
-#include "train/step/row_sharing.h"
-#include "train/states/run_header.h"
+#include "train/run/initial_weights.h"
+#include "train/run/output_lock.h"
 #include "train/run/run_inputs.h"
+#include "train/states/averaged_weights.h"
+#include "train/states/run_header.h"
 #include "train/states/run_record.h"
 #include "train/states/run_saver.h"
 #include "train/states/run_start.h"
+#include "train/step/batch_ramp.h"
+#include "train/step/batch_sampler.h"
+#include "train/step/learning_rate.h"
+#include "train/step/row_sharing.h"
 #include "train/step/trainer.h"
 
 namespace trireme {
@@ -51,9 +51,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What is known of the best evaluation of earlier starts. A final/ from its checkpoint needs that checkpoint.
 checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
@@ -139,11 +137,11 @@ class Run {
   void Report() {
     if (!report_) return;
     report_->Finish(config_, {.step = done_,
-                               .total_steps = total_steps_,
-                               .seconds = SecondsSince(start_),
-                               .trained = done_ > start_at_.step,
-                               .early = done_ < total_steps_ && !stopped(),
-                               .final_step = FinalStep() < done_ ? FinalStep() : 0});
+                              .total_steps = total_steps_,
+                              .seconds = SecondsSince(start_),
+                              .trained = done_ > start_at_.step,
+                              .early = done_ < total_steps_ && !stopped(),
+                              .final_step = FinalStep() < done_ ? FinalStep() : 0});
   }
 
   // The last checkpoint, or the best one, as a Hugging Face directory, or a PEFT adapter; a value model beside it.
@@ -217,7 +215,8 @@ class Run {
       KeptFeatures* kept = trainer_.model().kept_features();
       if (kept != nullptr) kept->TakeUses();  // those of an evaluation
       trainer_.StartPass(rows_, batch.rows, batch.places);
-      if (SharesByCost()) logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
+      if (SharesByCost())
+        logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
       if (kept != nullptr) logged.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
     }
     const GradientReport report = FinishGradients();
@@ -273,8 +272,10 @@ class Run {
   // Checkpoints contain what the directories that the run was started with do not have.
   void SaveOtherModels() {
     Reference* reference = ReferenceOrNull();
-    if (reference != nullptr && reference->saved() != nullptr) saver_->Add(kReferenceFolder, *reference->saved(), nullptr);
-    if (ValueModel* values = ValueModelOrNull()) saver_->Add(kValueFolder, values->session(), &values->trainer().optimizer());
+    if (reference != nullptr && reference->saved() != nullptr)
+      saver_->Add(kReferenceFolder, *reference->saved(), nullptr);
+    if (ValueModel* values = ValueModelOrNull())
+      saver_->Add(kValueFolder, values->session(), &values->trainer().optimizer());
   }
 
   PpoPass* PpoOrNull() { return policy_ ? policy_->ppo() : nullptr; }
@@ -292,7 +293,8 @@ class Run {
   void ReadRowsOf(int64_t step) {
     next_rows_ = {.rows = order_.RowsOf(step)};
     if (SharesByCost()) {
-      const RowShares shares{.data_size = session_.plan().grids.dense.Size("dp"), .micro_batch = config_.run().micro_batch()};
+      const RowShares shares{.data_size = session_.plan().grids.dense.Size("dp"),
+                             .micro_batch = config_.run().micro_batch()};
       next_rows_ = ShareByCost(next_rows_.rows, *data_.train, graph_, shares);
     }
     rows_.Start(trainer_.OwnRows(next_rows_.rows));
@@ -311,9 +313,7 @@ class Run {
   }
 
   // What happens every N steps (0: never) and after the last one.
-  bool IsDue(int64_t every, int64_t step) const {
-    return every > 0 && (step % every == 0 || step == total_steps_);
-  }
+  bool IsDue(int64_t every, int64_t step) const { return every > 0 && (step % every == 0 || step == total_steps_); }
 
   bool EndsEpoch(int64_t step) {
     return step == total_steps_ || (policy_ ? step % steps_per_epoch_ == 0 : order_.EndsEpoch(step));
@@ -456,21 +456,23 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
   RefuseNoOutput(config);
   if (job.rank() == 0) CheckReportPackages(config.run());
   const ScreenOptions screen = ScreenOf(job.under_mpi(), options.report);
-  WithTorchErrors([&] {
-    OutputLock lock(config.run().output(), job);
-    const RunInputs inputs = OpenInputs(config, graph, plan, job);
-    if (IsComplete(config, inputs.start, inputs.total_steps)) {
-      return SayComplete(inputs, job, NoticesOf(screen));
-    }
-    CheckInitialWeights(config, graph, inputs.start,
-                        ProgressOf(config, {.rows = inputs.data.train->size()}).data());
-    SayWhatBegins(inputs, DeviceText(config), job, NoticesOf(screen));
-    if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
-    Run run(inputs, lock, job, screen);
-    run.AllSteps();
-    if (!run.stopped()) run.WriteFinal();
-    run.Report();
-  }, options.planned_memory);
+  WithTorchErrors(
+      [&] {
+        OutputLock lock(config.run().output(), job);
+        const RunInputs inputs = OpenInputs(config, graph, plan, job);
+        if (IsComplete(config, inputs.start, inputs.total_steps)) {
+          return SayComplete(inputs, job, NoticesOf(screen));
+        }
+        CheckInitialWeights(config, graph, inputs.start,
+                            ProgressOf(config, {.rows = inputs.data.train->size()}).data());
+        SayWhatBegins(inputs, DeviceText(config), job, NoticesOf(screen));
+        if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
+        Run run(inputs, lock, job, screen);
+        run.AllSteps();
+        if (!run.stopped()) run.WriteFinal();
+        run.Report();
+      },
+      options.planned_memory);
 }
 
 }  // namespace trireme

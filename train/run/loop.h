@@ -4,15 +4,16 @@
 
 #include "core/comm/job.h"
 #include "core/config.pb.h"
+#include "data/rows.h"
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
-#include "data/rows.h"
 #include "train/report/screen.h"
 
 namespace trireme {
 
 struct RunOptions {
-  int64_t planned_memory = 0;  // this rank's bytes on the device by the plan, named where they run out; 0: there is no plan
+  int64_t planned_memory =
+      0;  // this rank's bytes on the device by the plan, named where they run out; 0: there is no plan
   ReportForm report = ReportForm::kRich;  // on stdout
 };
 

@@ -68,8 +68,7 @@ std::string HolderText() {
   std::tm utc = {};
   gmtime_r(&now, &utc);
   std::ostringstream text;
-  text << "process " << getpid() << " on " << HostName() << ", since " << std::put_time(&utc, "%F %T")
-       << " UTC";
+  text << "process " << getpid() << " on " << HostName() << ", since " << std::put_time(&utc, "%F %T") << " UTC";
   return text.str();
 }
 
@@ -94,8 +93,7 @@ bool IsNamed(int fd, const std::filesystem::path& file) {
 // The directory and those above it; `made` receives those that were missing, outermost first.
 void MakeDirectories(const std::filesystem::path& output, std::vector<std::filesystem::path>& made) {
   std::error_code error;
-  for (std::filesystem::path at = output; !at.empty() && !std::filesystem::exists(at, error);
-       at = at.parent_path()) {
+  for (std::filesystem::path at = output; !at.empty() && !std::filesystem::exists(at, error); at = at.parent_path()) {
     if (at.has_filename()) made.insert(made.begin(), at);
   }
   std::filesystem::create_directories(output, error);
@@ -117,8 +115,7 @@ bool OtherHostsSeeLocks(int fd, const std::filesystem::path& output) {
 
 }  // namespace
 
-OutputLock::OutputLock(const std::filesystem::path& output, Job& job)
-    : output_(output), file_(output / kLockFile) {
+OutputLock::OutputLock(const std::filesystem::path& output, Job& job) : output_(output), file_(output / kLockFile) {
   if (job.rank() == 0) TakeForRun();
   job.Barrier();
   if (job.rank() != 0) TakeForRank(job);
@@ -156,8 +153,8 @@ void OutputLock::TakeForRun() {
   }
   for (int tries = 0; TryLock(fd_, F_WRLCK, kRanksByte) == Taken::kByAnother; ++tries) {
     if (tries == kRetries) {
-      throw InputError("run.output ", output_.string(), " is still used by ranks of an earlier run",
-                       ReadHolder(fd_), "; end them, or choose another directory");
+      throw InputError("run.output ", output_.string(), " is still used by ranks of an earlier run", ReadHolder(fd_),
+                       "; end them, or choose another directory");
     }
     std::this_thread::sleep_for(kRetry);
   }
@@ -170,9 +167,8 @@ void OutputLock::TakeForRun() {
 void OutputLock::TakeForRank(const Job& job) {
   for (int tries = 0; (fd_ = open(file_.c_str(), O_RDWR | O_CLOEXEC)) < 0; ++tries) {
     if (tries == kRetries) {
-      throw InputError("run.output ", output_.string(), " is not the directory of rank 0: rank ", job.rank(),
-                       " on ", HostName(), " finds no ", file_.string(),
-                       "; name a directory that all hosts share");
+      throw InputError("run.output ", output_.string(), " is not the directory of rank 0: rank ", job.rank(), " on ",
+                       HostName(), " finds no ", file_.string(), "; name a directory that all hosts share");
     }
     std::this_thread::sleep_for(kRetry);
   }

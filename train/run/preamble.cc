@@ -47,8 +47,8 @@ std::string PreambleText(const PreambleInputs& in) {
       << 100.0 * static_cast<double>(trained) / static_cast<double>(all) << " %)\n"
       << ToText(in.extent, in.config);
   if (in.done_steps > 0) out << "  " << in.done_steps << " of them already done\n";
-  out << "device: " << in.device << ", " << Counted(in.job.world(), "rank") << " on "
-      << Counted(in.job.hosts(), "host") << "\n";
+  out << "device: " << in.device << ", " << Counted(in.job.world(), "rank") << " on " << Counted(in.job.hosts(), "host")
+      << "\n";
   PrintMemory(in, out);
   return out.str();
 }

@@ -5,23 +5,18 @@
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "stages/policy_check.h"
-#include "train/run/data_extent.h"
 #include "train/methods/policy/policy_prompts.h"
-#include "train/run/preamble.h"
 #include "train/report/summary.h"
-#include "train/states/run_record.h"
 #include "train/rollouts/sampler_exports.h"
+#include "train/run/data_extent.h"
+#include "train/run/preamble.h"
+#include "train/states/run_record.h"
 
 namespace trireme {
 
 RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
-  RunInputs inputs{.config = config,
-                   .graph = graph,
-                   .plan = plan,
-                   .data = {},
-                   .replay = {},
-                   .sampled = {},
-                   .start = {}};
+  RunInputs inputs{
+      .config = config, .graph = graph, .plan = plan, .data = {}, .replay = {}, .sampled = {}, .start = {}};
   const DataPlace place{.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0};
   if (IsPolicy(config.stage())) {
     Prompts prompts = OpenPrompts(config, place);

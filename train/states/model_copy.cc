@@ -55,7 +55,8 @@ void ModelCopy::Take() {
 
 void ModelCopy::TakeTensorState(size_t index, const TensorState& state) {
   if (index == host_.size()) {
-    const at::Tensor host = host_.emplace_back(at::empty(state.values.sizes(), state.values.options().device(at::kCPU)));
+    const at::Tensor host =
+        host_.emplace_back(at::empty(state.values.sizes(), state.values.options().device(at::kCPU)));
     const Shape shape(host.sizes().begin(), host.sizes().end());
     pieces_.push_back({.key = state.key,
                        .dtype = DType::kFp32,
@@ -86,8 +87,7 @@ void ModelCopy::Describe(Bucket& bucket, const std::string& state, const at::Ten
     for (const FilePiece& piece : FilePieces(bucket.entries()[part.parameter]->parameter, shard)) {
       if (piece.replica != 0) continue;
       std::vector<std::string> names = {piece.tensor->name};
-      if (state == kWeights)
-        names.insert(names.end(), piece.tensor->repeated.begin(), piece.tensor->repeated.end());
+      if (state == kWeights) names.insert(names.end(), piece.tensor->repeated.begin(), piece.tensor->repeated.end());
       for (const std::string& name : names) {
         pieces_.push_back({.key = state + "/" + name,
                            .dtype = dtype,

@@ -1,5 +1,5 @@
-// ModelCopy: this rank's share of a model's weights and optimizer states in host memory, as the pieces of a checkpoint that
-// it writes. Taking it is all that a save stalls a run for. The files are RunSaver's business.
+// ModelCopy: this rank's share of a model's weights and optimizer states in host memory, as the pieces of a checkpoint
+// that it writes. Taking it is all that a save stalls a run for. The files are RunSaver's business.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace trireme {
 
 class ModelCopy {
  public:
-  // `optimizer`: nullptr for a model that is not trained. trained_only: untrained weights are stored elsewhere, as the base
-  // of an adapter. Both outlive it.
+  // `optimizer`: nullptr for a model that is not trained. trained_only: untrained weights are stored elsewhere, as the
+  // base of an adapter. Both outlive it.
   ModelCopy(Model& model, ShardedOptimizer* optimizer, bool trained_only)
       : model_(model), optimizer_(optimizer), trained_only_(trained_only) {}
 

@@ -23,11 +23,9 @@ namespace {
 constexpr char kKeepTuning[] = "; keep the tuning, or start over: another run.output, and run.resume: auto";
 
 // fp32 weights are also the master weights and are stored only once.
-const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string& state,
-                                    const std::string& name) {
+const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string& state, const std::string& name) {
   const checkpoint::Tensor* found = reader.FindOrNull(state + "/" + name);
-  if (found != nullptr || state != "master")
-    return found != nullptr ? *found : reader.Find(state + "/" + name);
+  if (found != nullptr || state != "master") return found != nullptr ? *found : reader.Find(state + "/" + name);
   return reader.Find("weights/" + name);
 }
 
@@ -77,13 +75,13 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
                      kKeepTuning);
   }
   if (graph.adapter && AdapterConfig(text, where).rslora() != graph.adapter->rslora) {
-    throw InputError(where, ": was trained with ", graph.adapter->rslora ? "no rslora" : "rslora",
-                     kKeepTuning);
+    throw InputError(where, ": was trained with ", graph.adapter->rslora ? "no rslora" : "rslora", kKeepTuning);
   }
   if (!graph.adapter) return;
   const AdapterPlan was = AdapterDirectory(reader.path(), {}, PairForm::kAsTrained).Plan();
   const auto same = [&](const char* key, const std::string& before, const std::string& now) {
-    if (before != now) throw InputError(where, ": was trained with ", key, " ", before, ", this run has ", now, kKeepTuning);
+    if (before != now)
+      throw InputError(where, ": was trained with ", key, " ", before, ", this run has ", now, kKeepTuning);
   };
   same("tuning.init", was.init.empty() ? "lora" : was.init, graph.adapter->init.empty() ? "lora" : graph.adapter->init);
   same("tuning.dora", was.dora ? "true" : "false", graph.adapter->dora ? "true" : "false");
@@ -92,8 +90,7 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
     if (found != was.modules.end() && found->second == module) continue;
     throw InputError(
         where, ": was trained with ",
-        found == was.modules.end() ? "no pair"
-                                   : Concat("rank ", found->second.rank, ", alpha ", found->second.alpha),
+        found == was.modules.end() ? "no pair" : Concat("rank ", found->second.rank, ", alpha ", found->second.alpha),
         " for ", name, ", this run has rank ", module.rank, ", alpha ", module.alpha, kKeepTuning);
   }
 }
@@ -105,12 +102,10 @@ void CheckSameStates(const StoreReader& reader, const std::set<std::string>& tra
     const std::string& key = tensor.key();
     if (!key.starts_with("weights/")) saved.insert(key.substr(key.find('/') + 1));
   }
-  const auto refuse = [&](const std::set<std::string>& some, const std::set<std::string>& others,
-                          const char* says) {
+  const auto refuse = [&](const std::set<std::string>& some, const std::set<std::string>& others, const char* says) {
     for (const std::string& name : some) {
       if (others.contains(name)) continue;
-      throw InputError(reader.path().string(), ": its run ", says, " '", name, "', unlike this one",
-                       kKeepTuning);
+      throw InputError(reader.path().string(), ": its run ", says, " '", name, "', unlike this one", kKeepTuning);
     }
   };
   refuse(trained, saved, "did not train");
@@ -122,13 +117,12 @@ void CheckSameStates(const StoreReader& reader, const std::set<std::string>& tra
 void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const OptimizerConfig& optimizer) {
   const checkpoint::Manifest& manifest = reader.manifest();
   if (!manifest.has_progress()) {
-    throw InputError(
-        reader.path().string(),
-        ": has weights only, nothing to resume from; set model.path to it and run.resume: auto");
+    throw InputError(reader.path().string(),
+                     ": has weights only, nothing to resume from; set model.path to it and run.resume: auto");
   }
   if (manifest.family() != graph.family) {
-    throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ",
-                     graph.family, "; use the model.path of that run");
+    throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ", graph.family,
+                     "; use the model.path of that run");
   }
   CheckSameTuning(reader, graph);
   std::set<std::string> trained, weights;
@@ -149,9 +143,11 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const Op
   }
   CheckSameMoments(reader, optimizer);
   CheckSameStates(reader, trained);
-  std::vector<std::string> states = OptimizerStates(optimizer.name(), {.averaged = optimizer.ema() > 0, .initial = KeepsInitial(graph)});
+  std::vector<std::string> states =
+      OptimizerStates(optimizer.name(), {.averaged = optimizer.ema() > 0, .initial = KeepsInitial(graph)});
   states.push_back("master");
-  for (const std::string& state : WholeStates(optimizer.name(), optimizer.moments() == MOMENTS_8BIT)) states.push_back(state);
+  for (const std::string& state : WholeStates(optimizer.name(), optimizer.moments() == MOMENTS_8BIT))
+    states.push_back(state);
   RefuseUnknownKeys(reader, {weights, trained, states});
 }
 

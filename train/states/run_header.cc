@@ -14,7 +14,8 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
   checkpoint::Manifest header;
   header.set_writer("trireme");
   header.set_family(graph.family);
-  header.set_model_config(WithoutQuantisation(ReadTextFile(config.model().path() + "/config.json"), config.model().path()));
+  header.set_model_config(
+      WithoutQuantisation(ReadTextFile(config.model().path() + "/config.json"), config.model().path()));
   // An adapter's is that of its base.
   if (HasValueHead(graph) && !graph.adapter) {
     header.set_model_config(RewardModelConfig(header.model_config(), config.model().path()));

@@ -18,11 +18,25 @@ constexpr const char* kRecord = "run.yaml";
 
 // Keys, or sections with their dot, that change how a run is computed or reported, but not what is
 // trained.
-constexpr std::string_view kOfNoEffect[] = {
-    "device",       "parallel.",      "memory.",        "comm.",          "ops.",     "data.cache",
-    "run.output",   "run.log_every",  "run.save_every", "run.eval_every", "run.keep", "run.resume",
-    "run.trace",    "run.deterministic", "run.save_every_epoch", "eval.", "run.report_to", "run.report_project",
-    "run.report_name"};
+constexpr std::string_view kOfNoEffect[] = {"device",
+                                            "parallel.",
+                                            "memory.",
+                                            "comm.",
+                                            "ops.",
+                                            "data.cache",
+                                            "run.output",
+                                            "run.log_every",
+                                            "run.save_every",
+                                            "run.eval_every",
+                                            "run.keep",
+                                            "run.resume",
+                                            "run.trace",
+                                            "run.deterministic",
+                                            "run.save_every_epoch",
+                                            "eval.",
+                                            "run.report_to",
+                                            "run.report_project",
+                                            "run.report_name"};
 
 bool HasEffect(const KeyDifference& difference) {
   return std::ranges::none_of(kOfNoEffect, [&](std::string_view known) {
@@ -32,7 +46,8 @@ bool HasEffect(const KeyDifference& difference) {
 
 // Ended by run.early_stopping, which a later start may have changed.
 bool EndedEarly(const Config& config, const RunStart& start) {
-  return start.same_run && BestEvaluation(config.run(), start.progress).StopsRun() && PathExists(start.output / "final");
+  return start.same_run && BestEvaluation(config.run(), start.progress).StopsRun() &&
+         PathExists(start.output / "final");
 }
 
 }  // namespace
@@ -58,8 +73,8 @@ bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps
                              : Concat(": is at step ", start.step, ", but this start requests only ", total_steps);
   throw InputError(start.checkpoint->string(), at,
                    differences.empty() ? "" : Concat("; settings differ: ", ToText(differences)),
-                   "; nothing was trained or changed. Choose another run.output, or set run.steps above ",
-                   start.step, " to continue training");
+                   "; nothing was trained or changed. Choose another run.output, or set run.steps above ", start.step,
+                   " to continue training");
 }
 
 void WriteRecord(const std::filesystem::path& output, const Config& config) {

@@ -26,19 +26,16 @@ bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
-void RefuseFile(const std::filesystem::path& output, const std::string& file,
-                const std::string& why = "") {
+void RefuseFile(const std::filesystem::path& output, const std::string& file, const std::string& why = "") {
   if (!PathExists(output / file)) return;
-  throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory",
-                   why);
+  throw InputError("run.output ", output.string(), " has a ", file, " already; choose another directory", why);
 }
 
 // Whether this same run started there and was interrupted before its first checkpoint. A completed run
 // is not restarted, even if its checkpoints are gone.
 bool WasBegun(const Config& config) {
   const std::filesystem::path output = config.run().output(), written = output / "run.yaml";
-  return !PathExists(output / "final") && PathExists(written) &&
-         ReadTextFile(written.string()) == ToYaml(config);
+  return !PathExists(output / "final") && PathExists(written) && ReadTextFile(written.string()) == ToYaml(config);
 }
 
 // Why the existing run cannot be resumed: its settings.
@@ -64,8 +61,7 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
     start.checkpoint = newest->path;
   } else {
     if (!IsCheckpoint(resume)) {
-      throw InputError("run.resume: ", resume,
-                       " is not a checkpoint; set auto, never or a run's checkpoint-N");
+      throw InputError("run.resume: ", resume, " is not a checkpoint; set auto, never or a run's checkpoint-N");
     }
     start.checkpoint = resume;
   }

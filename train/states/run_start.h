@@ -17,7 +17,7 @@ struct RunStart {
   std::optional<std::filesystem::path> checkpoint;  // to resume from
   int64_t step = 0;                                 // already done
   checkpoint::Progress progress = {};               // of the checkpoint
-  bool same_run = false;  // the output directory is this run's own, from an earlier start
+  bool same_run = false;                            // the output directory is this run's own, from an earlier start
 };
 
 void RefuseNoOutput(const Config& config);

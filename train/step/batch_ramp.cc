@@ -23,19 +23,23 @@ void CheckBatchRamp(const Config& config) {
   const RunConfig& run = config.run();
   if (run.batch_ramp().empty()) return;
   if (run.batch_ramp_size() != 3) {
-    throw InputError("run.batch_ramp has ", run.batch_ramp_size(), " numbers; wanted three: [START, INCREMENT, SAMPLES]");
+    throw InputError("run.batch_ramp has ", run.batch_ramp_size(),
+                     " numbers; wanted three: [START, INCREMENT, SAMPLES]");
   }
   const BatchRamp ramp = BatchRampOf(run);
   if (ramp.start >= ramp.batch || (ramp.batch - ramp.start) % ramp.increment != 0) {
-    throw InputError("run.batch_ramp: from ", ramp.start, " by ", ramp.increment, " does not lead to run.global_batch = ",
-                     ramp.batch, "; wanted a smaller start, and an increment that divides the difference");
+    throw InputError("run.batch_ramp: from ", ramp.start, " by ", ramp.increment,
+                     " does not lead to run.global_batch = ", ramp.batch,
+                     "; wanted a smaller start, and an increment that divides the difference");
   }
   if (config.stage() != STAGE_PT && config.stage() != STAGE_SFT) {
-    throw InputError("run.batch_ramp is for stages pt and sft: the batches of other stages have one size; leave it out");
+    throw InputError(
+        "run.batch_ramp is for stages pt and sft: the batches of other stages have one size; leave it out");
   }
   if (config.optimizer().update() == UPDATE_IN_BACKWARD) {
-    throw InputError("run.batch_ramp changes the number of micro batches, and optimizer.update in_backward wants one; remove "
-                     "one of them");
+    throw InputError(
+        "run.batch_ramp changes the number of micro batches, and optimizer.update in_backward wants one; remove "
+        "one of them");
   }
 }
 

@@ -1,4 +1,5 @@
-// BatchRamp: how many sequences a step has while the batch grows to its full size (run.batch_ramp), by the rule of Megatron's
+// BatchRamp: how many sequences a step has while the batch grows to its full size (run.batch_ramp), by the rule of
+// Megatron's
 // --rampup-batch-size. Plain numbers, no torch.
 #pragma once
 

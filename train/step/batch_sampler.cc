@@ -38,7 +38,8 @@ std::vector<int64_t> BatchSampler::RowsOf(int64_t step) {
     MakeOrder(span.epoch);
     return {order_.begin() + span.begin, order_.begin() + span.end};
   }
-  std::vector<int64_t> rows(static_cast<size_t>(span.end - span.begin));  // without a table of all: streams may have very many
+  std::vector<int64_t> rows(
+      static_cast<size_t>(span.end - span.begin));  // without a table of all: streams may have very many
   std::iota(rows.begin(), rows.end(), span.begin);
   return rows;
 }

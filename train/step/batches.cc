@@ -29,7 +29,8 @@ constexpr int64_t kMostPositions = int64_t{1} << 32;
 // The row's own memory as [count, elements of a patch]: nobody writes to it.
 at::Tensor PatchesOf(const Row& row, int64_t count) {
   const auto elements = static_cast<int64_t>(row.patches->size()) / count;
-  return at::from_blob(const_cast<float*>(row.patches->data()), {count, elements}, [kept = row.patches](void*) {}, at::kFloat);
+  return at::from_blob(
+      const_cast<float*>(row.patches->data()), {count, elements}, [kept = row.patches](void*) {}, at::kFloat);
 }
 
 // All tokens of the rows, before they are split over context-parallel ranks.
@@ -42,8 +43,8 @@ struct WholeRows {
   AnswerFacts answers;
   at::Tensor image_token;  // [rows · length]: which token of the images it is, -1: none; undefined: no row has images
   std::vector<ImageGrid> grids;
-  std::vector<ContentDigest> contents;  // of each image, where they are told
-  std::vector<at::Tensor> patches;  // by row with images
+  std::vector<ContentDigest> contents;                        // of each image, where they are told
+  std::vector<at::Tensor> patches;                            // by row with images
   std::vector<std::pair<int64_t, at::Tensor>> own_positions;  // likewise: the row, [3, tokens]
   int64_t image_tokens = 0;
 
@@ -199,7 +200,9 @@ struct WholeRows {
     batch.last_tokens = LastTokens(plan->LocalTokens());
     if (image_token.defined()) {
       batch.image_positions = ImagePositionsOfRows().index_select(1, mine);
-      batch.images = {.patches = patches.size() == 1 ? patches.front() : at::cat(patches), .grids = grids, .token_of = image_token.index_select(0, mine)};
+      batch.images = {.patches = patches.size() == 1 ? patches.front() : at::cat(patches),
+                      .grids = grids,
+                      .token_of = image_token.index_select(0, mine)};
       if (contents.size() == grids.size()) batch.images.contents = contents;
     }
     return batch;
@@ -236,8 +239,7 @@ PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> plac
     if (shape.images) whole.FillImages(index, rows[i], *shape.images);
     if (shape.tells_images) whole.FillContents(rows[i]);
   }
-  const auto plan =
-      std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
+  const auto plan = std::make_shared<const ContextPlan>(whole.rows, whole.length, whole.documents, shape.context);
   PassInput input = whole.On(plan);
   if (!shape.runs_tower) input.images.patches.reset();
   input.identities = Identities(input, places, whole.length);
@@ -250,9 +252,9 @@ PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> plac
 
 void MoveTo(at::Device device, PassInput& input) {
   input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
-  for (at::Tensor* tensor : {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real,
-                             &input.sequence, &input.order, &input.weights, &input.policy.sampled,
-                             &input.image_positions, &input.images.patches}) {
+  for (at::Tensor* tensor :
+       {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real, &input.sequence, &input.order,
+        &input.weights, &input.policy.sampled, &input.image_positions, &input.images.patches}) {
     if (tensor->defined()) *tensor = Upload(*tensor, device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);
@@ -264,15 +266,16 @@ BatchShape ShapeOf(const Session& session) {
   const Mesh& dense = session.plan().grids.dense;
   const int ulysses = session.plan().ulysses;
   const std::optional<ImageInputs>& images = session.graph().images;
-  return {.micro_batch = session.config().run().micro_batch(),
-          .data_rank = session.Coordinate("dp"),
-          .data_size = dense.Size("dp"),
-          .multiple = session.plan().row_multiple,
-          .device = session.tensors().torch(),
-          .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
-          .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt,
-          .tells_images = session.config().memory().vision_features_mb() > 0,
-          .runs_tower = session.Coordinate("pp") == 0};
+  return {
+      .micro_batch = session.config().run().micro_batch(),
+      .data_rank = session.Coordinate("dp"),
+      .data_size = dense.Size("dp"),
+      .multiple = session.plan().row_multiple,
+      .device = session.tensors().torch(),
+      .context = {.ring = dense.Size("cp") / ulysses, .ulysses = ulysses, .rank = session.Coordinate("cp")},
+      .images = images ? std::optional(ImageTokens{images->placeholder, images->merge, images->tile}) : std::nullopt,
+      .tells_images = session.config().memory().vision_features_mb() > 0,
+      .runs_tower = session.Coordinate("pp") == 0};
 }
 
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape) {
@@ -317,8 +320,7 @@ BatchTotals TotalsOf(const RowSource& rows, std::span<const int64_t> chosen) {
 }
 
 at::Tensor CountMtp(const std::vector<PassInput>& inputs, const BatchShape& shape) {
-  const at::Tensor counts =
-      at::zeros({shape.mtp_depths, 2}, at::TensorOptions(at::kInt).device(shape.device));
+  const at::Tensor counts = at::zeros({shape.mtp_depths, 2}, at::TensorOptions(at::kInt).device(shape.device));
   for (const PassInput& input : inputs) {
     for (size_t depth = 0; depth < input.mtp.size(); ++depth) {
       const at::Tensor count = counts[static_cast<int64_t>(depth)];

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "data/rows.h"
 #include "parallel/pass/pass_context.h"
 #include "session/session.h"
-#include "data/rows.h"
 
 namespace trireme {
 
@@ -23,8 +23,8 @@ struct BatchShape {
   ContextSplit context = {};
   int64_t mtp_depths = 0;
   std::optional<ImageTokens> images = {};  // of a model that sees
-  bool tells_images = false;  // micro batches say which images they have
-  bool runs_tower = true;     // this rank has its layers, which alone read patches
+  bool tells_images = false;               // micro batches say which images they have
+  bool runs_tower = true;                  // this rank has its layers, which alone read patches
 };
 
 // The shape for this rank in a session's layout, without multi-token prediction.
@@ -34,8 +34,8 @@ BatchShape ShapeOf(const Session& session);
 std::vector<int64_t> OwnRows(std::span<const int64_t> chosen, const BatchShape& shape);
 
 // Of the `chosen` rows micro batch i of rank r contains those starting at (i · data_size + r) · micro_batch.
-// places: of each of them in the step, for what is drawn at random for a row, where another order was made (row_sharing.h);
-// empty: as they come.
+// places: of each of them in the step, for what is drawn at random for a row, where another order was made
+// (row_sharing.h); empty: as they come.
 std::vector<PassInput> MakePassInputs(const RowSource& rows, std::span<const int64_t> chosen, const BatchShape& shape,
                                       std::span<const int64_t> places = {});
 // The same for all of the given rows in memory.

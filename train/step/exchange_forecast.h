@@ -1,6 +1,6 @@
-// ExchangeForecast: from one training step to the next, the sizes in which this rank's layers exchange tokens between the
-// ranks of their experts. After a pass its numbers travel to the host together with the loss, so that nobody waits for
-// them; the host then knows whether all tokens had room, and what the next step is to expect.
+// ExchangeForecast: from one training step to the next, the sizes in which this rank's layers exchange tokens between
+// the ranks of their experts. After a pass its numbers travel to the host together with the loss, so that nobody waits
+// for them; the host then knows whether all tokens had room, and what the next step is to expect.
 #pragma once
 
 #include <map>
@@ -19,8 +19,7 @@ class ExchangeForecast {
   static constexpr char kNoRoom[] = "no room";
 
   // `layers` outlives it.
-  ExchangeForecast(std::map<std::string, ExpectedRows>& layers, at::Device device)
-      : layers_(layers), device_(device) {}
+  ExchangeForecast(std::map<std::string, ExpectedRows>& layers, at::Device device) : layers_(layers), device_(device) {}
 
   // After a pass: what this rank's layers exchanged at most. To be reduced, and given to Learn.
   RankNumbers Numbers();

@@ -94,8 +94,7 @@ void ExpertBalance::Join(const ExpertBalance& step) {
 }
 
 std::vector<float> ExpertBalance::RowsOf(const std::string& layer) const {
-  const size_t index =
-      static_cast<size_t>(std::find(begins_.begin(), begins_.end(), Begin(layer)) - begins_.begin());
+  const size_t index = static_cast<size_t>(std::find(begins_.begin(), begins_.end(), Begin(layer)) - begins_.begin());
   const auto begin = flat_.begin() + static_cast<std::ptrdiff_t>(begins_[index]);
   return {begin, begin + layers_[index].experts};
 }
@@ -141,9 +140,8 @@ std::string ExpertBalance::HeatMap() const {
   const double cell = std::clamp(kMost / static_cast<double>(widest), 3.0, 24.0);
   const double width = std::max(kLeft + cell * static_cast<double>(widest) + 20, 760.0);
   std::ostringstream svg;
-  svg << std::setprecision(4) << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width
-      << "\" height=\"" << kTop + kRow * static_cast<double>(layers_.size()) + 16
-      << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
+  svg << std::setprecision(4) << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\""
+      << kTop + kRow * static_cast<double>(layers_.size()) + 16 << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << "<text x=\"12\" y=\"20\" font-size=\"14\">Tokens per expert</text>\n"
       << "<text x=\"12\" y=\"38\">one row per layer, one cell per expert; white: an even share, red: "
@@ -157,10 +155,10 @@ std::string ExpertBalance::HeatMap() const {
     svg << "<text x=\"12\" y=\"" << y + 12 << "\">" << layer.name << "</text>\n";
     for (size_t expert = 0; expert < rows.size(); ++expert) {
       const Colour colour = ColourOf(rows[expert] / mean);
-      svg << "<rect x=\"" << kLeft + cell * static_cast<double>(expert) << "\" y=\"" << y << "\" width=\""
-          << cell << "\" height=\"" << kRow << "\" fill=\"rgb(" << colour.red << "," << colour.green << ","
-          << colour.blue << ")\" stroke=\"#ddd\" stroke-width=\"0.5\"><title>" << layer.name << ", expert "
-          << expert << ": " << static_cast<int64_t>(rows[expert]) << " tokens</title></rect>\n";
+      svg << "<rect x=\"" << kLeft + cell * static_cast<double>(expert) << "\" y=\"" << y << "\" width=\"" << cell
+          << "\" height=\"" << kRow << "\" fill=\"rgb(" << colour.red << "," << colour.green << "," << colour.blue
+          << ")\" stroke=\"#ddd\" stroke-width=\"0.5\"><title>" << layer.name << ", expert " << expert << ": "
+          << static_cast<int64_t>(rows[expert]) << " tokens</title></rect>\n";
     }
     y += kRow;
   }

@@ -8,7 +8,8 @@ void MetricMeans::Add(const MetricValues& metrics, const AnswerCounts& counts) {
   for (const auto& [name, value] : metrics) {
     if (name == "min_reward" || name == "max_reward") {
       const auto [found, is_new] = extremes_.emplace(name, value);
-      if (!is_new) found->second = name == "min_reward" ? std::min(found->second, value) : std::max(found->second, value);
+      if (!is_new)
+        found->second = name == "min_reward" ? std::min(found->second, value) : std::max(found->second, value);
       continue;
     }
     const double weight = name == "logits/chosen"       ? counts.chosen_tokens

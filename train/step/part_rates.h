@@ -1,5 +1,5 @@
-// Learning rates by name, where a name may be a part of a model that sees: vision, aligner, language. Which layer is of which
-// part is tuning.h's to say. No torch.
+// Learning rates by name, where a name may be a part of a model that sees: vision, aligner, language. Which layer is of
+// which part is tuning.h's to say. No torch.
 #pragma once
 
 #include "core/config.pb.h"

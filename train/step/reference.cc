@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "parallel/objectives/answer_objective.h"
+#include "parallel/pass/pass_batch.h"
 #include "stages/distillation_check.h"
 #include "stages/preference_check.h"
-#include "parallel/pass/pass_batch.h"
 
 namespace trireme {
 namespace {
@@ -35,10 +35,9 @@ bool SpeaksForRows(const Session& session) { return session.Coordinate("tp") == 
 std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::vector<PassInput>& inputs,
                                                   bool adapters) {
   const AnswerLogProbs objective;
-  PassBatch batch(inputs, {.objective = &objective,
-                           .differentiate = false,
-                           .adapters = adapters,
-                           .wants = {.sequence_log_probs = true}});
+  PassBatch batch(
+      inputs,
+      {.objective = &objective, .differentiate = false, .adapters = adapters, .wants = {.sequence_log_probs = true}});
   session.RunForward(batch);
   std::vector<std::vector<double>> found(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -58,7 +57,8 @@ Reference::Reference(Session& session, const std::optional<std::filesystem::path
     adapters_ = name == "start";
     const bool whole = config.tuning().modules_to_save_size() > 0;
     if (whole && name == "base" && !config.tuning().adapters().empty()) {
-      throw InputError("reference: base: ", config.tuning().adapters(), " brings modules of its own (modules_to_save), ",
+      throw InputError("reference: base: ", config.tuning().adapters(),
+                       " brings modules of its own (modules_to_save), ",
                        "so that the base model's are not in memory; write reference: ", config.model().path());
     }
     starts_ = whole || (name == "start" && !config.tuning().adapters().empty());

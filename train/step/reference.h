@@ -1,7 +1,7 @@
-// Reference: the frozen model that answers are compared with: the session's own without its adapter, with the adapter it
-// started from, or a second one, which may be sharded or wait in host memory between passes. Gives log-probabilities of
-// answers in forward-only passes over the very micro batches that the policy runs, so that what both round alike cancels.
-// Between passes a second one may move towards the policy.
+// Reference: the frozen model that answers are compared with: the session's own without its adapter, with the adapter
+// it started from, or a second one, which may be sharded or wait in host memory between passes. Gives log-probabilities
+// of answers in forward-only passes over the very micro batches that the policy runs, so that what both round alike
+// cancels. Between passes a second one may move towards the policy.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +24,8 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
 
 class Reference {
  public:
-  // As the session's configuration names it; a second model takes its weights here, or where it follows the policy those of
-  // the checkpoint that the run resumes from. `session` outlives it. Collective.
+  // As the session's configuration names it; a second model takes its weights here, or where it follows the policy
+  // those of the checkpoint that the run resumes from. `session` outlives it. Collective.
   explicit Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint = {});
 
   bool wants_start() const { return starts_; }
@@ -46,11 +46,11 @@ class Reference {
 
   Session& session_;
   std::unique_ptr<Session> frozen_;
-  bool follows_ = false;                // the policy, by reference_sync
-  bool offload_ = false;                // its weights are on the device only in passes
-  bool adapters_ = true;                // of the session itself, in its passes as the reference
-  bool starts_ = false;                 // with the trained values that it started from
-  std::vector<at::Tensor> elsewhere_;   // by trained bucket, [share]: start values, or in an exchange the policy's
+  bool follows_ = false;               // the policy, by reference_sync
+  bool offload_ = false;               // its weights are on the device only in passes
+  bool adapters_ = true;               // of the session itself, in its passes as the reference
+  bool starts_ = false;                // with the trained values that it started from
+  std::vector<at::Tensor> elsewhere_;  // by trained bucket, [share]: start values, or in an exchange the policy's
 };
 
 // Its folder in a checkpoint.

@@ -23,7 +23,8 @@ std::vector<std::vector<int64_t>> PlacesOf(size_t rows, const RowShares& shares)
 
 std::vector<int64_t> OrderByCost(std::span<const double> costs, const RowShares& shares) {
   std::vector<int64_t> dearest_first = Numbers(costs.size());
-  std::stable_sort(dearest_first.begin(), dearest_first.end(), [&](int64_t a, int64_t b) { return costs[a] > costs[b]; });
+  std::stable_sort(dearest_first.begin(), dearest_first.end(),
+                   [&](int64_t a, int64_t b) { return costs[a] > costs[b]; });
   const std::vector<std::vector<int64_t>> places = PlacesOf(costs.size(), shares);
   std::vector<double> load(places.size(), 0);
   std::vector<size_t> taken(places.size(), 0);
@@ -49,7 +50,8 @@ double ImbalanceOf(std::span<const double> costs, std::span<const int64_t> order
   return sum > 0 ? *std::max_element(load.begin(), load.end()) * shares.data_size / sum : 1;
 }
 
-StepRows ShareByCost(std::span<const int64_t> drawn, const RowSource& rows, const LayerGraph& graph, const RowShares& shares) {
+StepRows ShareByCost(std::span<const int64_t> drawn, const RowSource& rows, const LayerGraph& graph,
+                     const RowShares& shares) {
   std::vector<double> costs;
   for (const int64_t row : drawn) costs.push_back(ModelFlops(graph, rows.Extent(row)));
   StepRows step{.rows = {}, .places = OrderByCost(costs, shares)};

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "session/session.h"
 #include "data/rows.h"
+#include "session/session.h"
 
 namespace trireme {
 

@@ -14,11 +14,11 @@
 #include "parallel/graph/tuning.h"
 #include "parallel/objectives/cross_entropy.h"
 #include "parallel/objectives/objectives.h"
+#include "parallel/tensor/collectives.h"
+#include "session/exchange_sizes.h"
 #include "stages/policy_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
-#include "parallel/tensor/collectives.h"
-#include "session/exchange_sizes.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
@@ -71,8 +71,7 @@ std::string ObjectiveOf(const Config& config) {
 // A layer's numbers in the order of ExpertBalance, computed where they are: [experts + 5] fp32.
 at::Tensor BalanceNumbers(const RouterSums& own) {
   const at::Tensor dropped = own.tokens * own.choices - own.rows.sum();
-  const at::Tensor numbers =
-      own.numbers.defined() ? own.numbers : at::zeros({3}, own.rows.options().dtype(at::kFloat));
+  const at::Tensor numbers = own.numbers.defined() ? own.numbers : at::zeros({3}, own.rows.options().dtype(at::kFloat));
   return at::cat({at::cat({own.rows, own.tokens, dropped}).to(at::kFloat), numbers});
 }
 
@@ -86,8 +85,7 @@ std::vector<int64_t> AllOf(const std::vector<Row>& rows) {
 
 Trainer::Trainer(Session& session, const std::string& objective)
     : session_(session),
-      objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
-                               session.config())),
+      objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective, session.config())),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(
@@ -161,8 +159,8 @@ double Trainer::Pass(PassBatch& batch) {
 void Trainer::StartPass(PassBatch& batch) {
   session_.RunForwardBackward(batch);
   pending_sums_.emplace(batch.result(), objective_->SumNames(mtp_depths_),
-                        /*speaks=*/session_.Coordinate("tp") == 0,
-                        NamedSums{{kStop, StopRequested() ? 1.0 : 0.0}}, world(), tensors().torch(),
+                        /*speaks=*/session_.Coordinate("tp") == 0, NamedSums{{kStop, StopRequested() ? 1.0 : 0.0}},
+                        world(), tensors().torch(),
                         batch.options().expects_rows ? forecast_->Numbers() : RankNumbers());
 }
 
@@ -222,8 +220,8 @@ ExpertBalance Trainer::TakeBalance() {
   if (layers.empty()) return {};
   ExpertBalance balance(layers, session_.job().world());
   std::map<std::string, RouterSums>& sums = model().router_sums();
-  const at::Tensor all = at::zeros({static_cast<int64_t>(balance.flat().size())},
-                                   at::TensorOptions(at::kFloat).device(tensors().torch()));
+  const at::Tensor all =
+      at::zeros({static_cast<int64_t>(balance.flat().size())}, at::TensorOptions(at::kFloat).device(tensors().torch()));
   const at::Tensor received = all.narrow(0, balance.offset_of_rank(session_.job().rank()), 1);
   for (auto& [layer, own] : sums) {
     if (!own.rows.defined()) continue;
@@ -251,8 +249,6 @@ void Trainer::MoveBiases(const ExpertBalance& balance, double speed) {
 
 double Trainer::pipeline_wait_seconds() const { return session_.groups().Get("pp").waited_seconds(); }
 
-double Trainer::other_wait_seconds() const {
-  return session_.groups().waited_seconds() - pipeline_wait_seconds();
-}
+double Trainer::other_wait_seconds() const { return session_.groups().waited_seconds() - pipeline_wait_seconds(); }
 
 }  // namespace trireme

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "data/rows.h"
 #include "parallel/objectives/objective.h"
 #include "parallel/pass/pending_sums.h"
 #include "parallel/sharding/optimizer.h"
 #include "session/session.h"
 #include "train/step/batches.h"
-#include "data/rows.h"
 #include "train/step/exchange_forecast.h"
 #include "train/step/expert_balance.h"
 

@@ -34,9 +34,8 @@ at::Tensor InFile(const at::Tensor& whole, const HfTensor& tensor) {
 
 }  // namespace
 
-std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
-                                                  const std::vector<Shard>& gradients, Communicator& world,
-                                                  at::Device device) {
+std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph, const std::vector<Shard>& gradients,
+                                                  Communicator& world, at::Device device) {
   std::map<std::string, const Shard*> mine;
   for (const Shard& shard : gradients) mine[shard.key] = &shard;
   const Grids alone = MakeGrids(1, {});

@@ -17,8 +17,7 @@ namespace trireme {
 // Collective over `world`. `gradients` are this rank's shards as ShardedOptimizer::Gradients returns them, in
 // host memory; `graph` names every tensor, including those of other ranks. They are communicated through the
 // memory of `device`, where the group communicates. fp32, in the shape of the file.
-std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph,
-                                                  const std::vector<Shard>& gradients, Communicator& world,
-                                                  at::Device device = at::kCPU);
+std::map<std::string, at::Tensor> GatherGradients(const LayerGraph& graph, const std::vector<Shard>& gradients,
+                                                  Communicator& world, at::Device device = at::kCPU);
 
 }  // namespace trireme

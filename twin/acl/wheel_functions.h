@@ -24,16 +24,15 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromData(const void* data, size_t by
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle function, void** cube, void** vector);
 
 // Memory of aclrtMallocPhysical for other processes.
-ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
-                                                             aclrtMemHandleType type, uint64_t flags,
-                                                             uint64_t* shareable);
+ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType type,
+                                                             uint64_t flags, uint64_t* shareable);
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(uint64_t shareable, int32_t device,
                                                                aclrtDrvMemHandle* handle);
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareable, int32_t* pids, size_t count);
 
 ACL_FUNC_VISIBILITY int32_t rtDevBinaryRegister(const void* binary, void** handle);
-ACL_FUNC_VISIBILITY int32_t rtFunctionRegister(void* binary, const void* stub, const char* name,
-                                               const void* info, uint32_t mode);
+ACL_FUNC_VISIBILITY int32_t rtFunctionRegister(void* binary, const void* stub, const char* name, const void* info,
+                                               uint32_t mode);
 ACL_FUNC_VISIBILITY int32_t rtKernelLaunch(const void* stub, uint32_t blocks, void* args, uint32_t args_bytes,
                                            void* description, void* stream);
 

@@ -48,8 +48,7 @@ class Signal {
   // cores with 14 runnable threads: 17 us against milliseconds). The result is remembered for a while.
   template <class Ready>
   static bool YieldUntil(const Ready& ready, Clock::time_point end) {
-    for (Clock::time_point before = Clock::now();
-         before < end && before.time_since_epoch() >= crowded_until.load();) {
+    for (Clock::time_point before = Clock::now(); before < end && before.time_since_epoch() >= crowded_until.load();) {
       if (ready()) return true;
       sched_yield();
       const Clock::time_point after = Clock::now();
@@ -84,8 +83,7 @@ class Signal {
   }
 
   void WakeAll() {
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&epoch_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
-            0);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&epoch_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   }
 
   static constexpr int kPolls = 16;

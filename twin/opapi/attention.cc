@@ -26,15 +26,12 @@ struct Sight {
 
   // The bias added to the scores, shaped like the mask or [s_q, s_k]; empty where causal() covers it.
   std::optional<Tensor> Bias(const Tensor& query, const Tensor& key) const {
-    TORCH_CHECK(mode >= 0 && mode <= 4, "sparse mode ", mode,
-                " is not supported by the CANN twin; 0 to 4 are");
+    TORCH_CHECK(mode >= 0 && mode <= 4, "sparse mode ", mode, " is not supported by the CANN twin; 0 to 4 are");
     if (causal(query, key) || (mode < 2 && !mask) || (mode == 3 && query.size(2) == 1)) return std::nullopt;
     // A mask built for the longest packed sequence also serves the shorter ones.
-    const Tensor hidden = mode < 2
-                              ? mask->to(at::kBool).narrow(-2, 0, query.size(2)).narrow(-1, 0, key.size(2))
-                              : OutsideBand(query.size(2), key.size(2));
-    return at::zeros(hidden.sizes(), query.options())
-        .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    const Tensor hidden = mode < 2 ? mask->to(at::kBool).narrow(-2, 0, query.size(2)).narrow(-1, 0, key.size(2))
+                                   : OutsideBand(query.size(2), key.size(2));
+    return at::zeros(hidden.sizes(), query.options()).masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
 
   Tensor OutsideBand(int64_t queries, int64_t keys) const {
@@ -50,8 +47,7 @@ Tensor Inside(const Tensor& x, const std::string& layout, int64_t heads) {
   if (layout == "BSND") return x.transpose(1, 2);
   if (layout == "BSH") return x.unflatten(2, {heads, -1}).transpose(1, 2);
   if (layout == "SBH") return x.unflatten(2, {heads, -1}).permute({1, 2, 0, 3});
-  TORCH_CHECK(false, "layout ", layout,
-              " is not supported by the CANN twin; BNSD, BSND, BSH, SBH and TND are");
+  TORCH_CHECK(false, "layout ", layout, " is not supported by the CANN twin; BNSD, BSND, BSH, SBH and TND are");
 }
 
 int64_t KeyHeads(const Tensor& query, const Tensor& key, const std::string& layout, int64_t heads) {
@@ -78,10 +74,7 @@ struct Dropout {
   bool none() const { return !kept || kept->numel() == 0; }
   // The multipliers of the next [b, n, s_q, s_k] scores, which come after `before` others.
   Tensor Factors(at::IntArrayRef shape, int64_t before) const {
-    return twin::UnpackBits(*kept, before, c10::multiply_integers(shape))
-        .view(shape)
-        .to(at::kFloat)
-        .div_(keep);
+    return twin::UnpackBits(*kept, before, c10::multiply_integers(shape)).view(shape).to(at::kFloat).div_(keep);
   }
 };
 
@@ -96,8 +89,7 @@ struct Scores {
   Tensor Probabilities(const Tensor& q, const Tensor& k, Tensor* log_sum) const {
     Tensor scores = at::matmul(q.to(at::kFloat), k.to(at::kFloat).transpose(-1, -2)).mul_(scale);
     if (sight.causal(q, k))
-      scores.masked_fill_(at::ones({q.size(2), k.size(2)}, at::kBool).triu(1),
-                          -std::numeric_limits<float>::infinity());
+      scores.masked_fill_(at::ones({q.size(2), k.size(2)}, at::kBool).triu(1), -std::numeric_limits<float>::infinity());
     if (const auto bias = sight.Bias(q, k); bias) scores.add_(*bias);
     if (!log_sum->defined()) *log_sum = scores.logsumexp(-1);
     return scores.sub_(log_sum->unsqueeze(-1)).exp_().nan_to_num_(0);
@@ -105,8 +97,8 @@ struct Scores {
 };
 
 // Everything is [b, n, s, d] inside. `log_sum` [b, n, s]: logsumexp of the scores.
-void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores,
-             const Tensor& out, const Tensor& log_sum) {
+void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores, const Tensor& out,
+             const Tensor& log_sum) {
   const Tensor k = ForAllHeads(few_k, q.size(1)), v = ForAllHeads(few_v, q.size(1));
   if (!scores.dropout.none()) {
     Tensor sum;
@@ -116,9 +108,9 @@ void Forward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Sc
     return;
   }
   const int64_t size = LongerHead(k, v);
-  const auto [result, sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-      Padded(q, size), Padded(k, size), Padded(v, size), 0, scores.sight.causal(q, k),
-      scores.sight.Bias(q, k), scores.scale);
+  const auto [result, sum] =
+      at::_scaled_dot_product_flash_attention_for_cpu(Padded(q, size), Padded(k, size), Padded(v, size), 0,
+                                                      scores.sight.causal(q, k), scores.sight.Bias(q, k), scores.scale);
   out.copy_(result.narrow(-1, 0, v.size(-1)));
   log_sum.copy_(sum);
 }
@@ -141,15 +133,15 @@ std::tuple<Tensor, Tensor, Tensor> DroppedBackward(const Tensor& q, const Tensor
           at::matmul((seen * factors).transpose(-1, -2), wide)};
 }
 
-void Backward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores,
-              const Tensor& out, const Tensor& log_sum, const Tensor& grad, const Gradients& into) {
+void Backward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const Scores& scores, const Tensor& out,
+              const Tensor& log_sum, const Tensor& grad, const Gradients& into) {
   const Tensor k = ForAllHeads(few_k, q.size(1)), v = ForAllHeads(few_v, q.size(1));
   const int64_t size = LongerHead(k, v);
   const auto [dq, dk, dv] =
       scores.dropout.none()
           ? at::_scaled_dot_product_flash_attention_for_cpu_backward(
-                Padded(grad, size), Padded(q, size), Padded(k, size), Padded(v, size), Padded(out, size),
-                log_sum, 0, scores.sight.causal(q, k), scores.sight.Bias(q, k), scores.scale)
+                Padded(grad, size), Padded(q, size), Padded(k, size), Padded(v, size), Padded(out, size), log_sum, 0,
+                scores.sight.causal(q, k), scores.sight.Bias(q, k), scores.scale)
           : DroppedBackward(q, k, v, scores, out, log_sum, grad);
   const auto put = [&](const Tensor& to, const Tensor& all_heads) {
     to.copy_(all_heads.narrow(-1, 0, to.size(-1)).unflatten(1, {to.size(1), -1}).sum(2));
@@ -160,10 +152,8 @@ void Backward(const Tensor& q, const Tensor& few_k, const Tensor& few_v, const S
 }
 
 void Refuse(const Optional<Tensor>& shift, const Dropout& dropout, const Optional<Ints>& prefix) {
-  TORCH_CHECK(dropout.keep > 0 && dropout.keep <= 1, "keep_prob is ", dropout.keep,
-              "; wanted above 0 and at most 1");
-  TORCH_CHECK(dropout.keep == 1 || !dropout.none(), "keep_prob is ", dropout.keep,
-              ", but there is no drop_mask");
+  TORCH_CHECK(dropout.keep > 0 && dropout.keep <= 1, "keep_prob is ", dropout.keep, "; wanted above 0 and at most 1");
+  TORCH_CHECK(dropout.keep == 1 || !dropout.none(), "keep_prob is ", dropout.keep, ", but there is no drop_mask");
   TORCH_CHECK(!shift || shift->numel() == 0, "attention with pse is not supported by the CANN twin");
   TORCH_CHECK(!prefix || prefix->empty(), "attention with prefix is not supported by the CANN twin");
 }
@@ -176,16 +166,15 @@ void RefusePacked(const Tensor& query, const Tensor& key, const Tensor& value, c
   TORCH_CHECK(!query_ends.empty() && query_ends.size() == key_ends.size() && query_ends.size() <= kSequences,
               "actual_seq_qlen has ", query_ends.size(), " sequences, actual_seq_kvlen ", key_ends.size(),
               "; wanted equal numbers from 1 to ", kSequences);
-  TORCH_CHECK(std::is_sorted(query_ends.begin(), query_ends.end()) &&
-                  std::is_sorted(key_ends.begin(), key_ends.end()),
+  TORCH_CHECK(std::is_sorted(query_ends.begin(), query_ends.end()) && std::is_sorted(key_ends.begin(), key_ends.end()),
               "actual_seq_qlen and actual_seq_kvlen are cumulative lengths: wanted ascending");
   TORCH_CHECK(query_ends.back() == query.size(0) && key_ends.back() == key.size(0), "the sequences end at ",
-              query_ends.back(), " and ", key_ends.back(), "; there are ", query.size(0), " queries and ",
-              key.size(0), " keys");
+              query_ends.back(), " and ", key_ends.back(), "; there are ", query.size(0), " queries and ", key.size(0),
+              " keys");
   TORCH_CHECK(query.size(0) <= kTokens && key.size(0) <= kTokens, query.size(0), " queries and ", key.size(0),
               " keys; wanted at most ", kTokens);
-  TORCH_CHECK(query.size(2) == key.size(2) && key.size(2) >= value.size(2) && query.size(2) <= kHead,
-              "heads of ", query.size(2), ", ", key.size(2), " and ", value.size(2),
+  TORCH_CHECK(query.size(2) == key.size(2) && key.size(2) >= value.size(2) && query.size(2) <= kHead, "heads of ",
+              query.size(2), ", ", key.size(2), " and ", value.size(2),
               "; wanted equal queries and keys, values no larger, at most ", kHead);
   TORCH_CHECK(query.size(1) <= kHeads && query.size(1) % key.size(1) == 0, query.size(1), " query heads on ",
               key.size(1), "; wanted a multiple, at most ", kHeads);
@@ -195,9 +184,7 @@ void RefusePacked(const Tensor& query, const Tensor& key, const Tensor& value, c
 
 // The interface saves a maximum and a sum, [..., 8] with equal columns, where exp(score - maximum) / sum is
 // the probability. With logsumexp as the maximum, the sum is one.
-Tensor LogSum(const Tensor& maximum, const Tensor& sum) {
-  return maximum.select(-1, 0) + sum.select(-1, 0).log();
-}
+Tensor LogSum(const Tensor& maximum, const Tensor& sum) { return maximum.select(-1, 0) + sum.select(-1, 0).log(); }
 
 void KeepLogSum(const Tensor& log_sum, const Tensor& maximum, const Tensor& sum) {
   maximum.copy_(log_sum.unsqueeze(-1).expand_as(maximum));
@@ -215,60 +202,55 @@ Tensor Sequence(const Tensor& packed, const Ints& ends, size_t index) {
 Tensor SequenceStatistics(const Tensor& all, const Ints& ends, size_t index) {
   const int64_t begin = index == 0 ? 0 : ends.at(index - 1), size = ends.at(index) - begin;
   const int64_t heads = all.size(1);
-  return all.view({-1, all.size(2)})
-      .narrow(0, begin * heads, size * heads)
-      .view({1, heads, size, all.size(2)});
+  return all.view({-1, all.size(2)}).narrow(0, begin * heads, size * heads).view({1, heads, size, all.size(2)});
 }
 
 // The number of scores of sequence `index`, over all heads of `packed`.
 int64_t ScoresOf(const Tensor& packed, const Ints& query_ends, const Ints& key_ends, size_t index) {
-  const auto length = [&](const Ints& ends) {
-    return ends.at(index) - (index == 0 ? 0 : ends.at(index - 1));
-  };
+  const auto length = [&](const Ints& ends) { return ends.at(index) - (index == 0 ? 0 : ends.at(index - 1)); };
   return packed.size(1) * length(query_ends) * length(key_ends);
 }
 
 }  // namespace
 
 OP(aclnnFlashAttentionScore,
-   [](Tensor query, Tensor key, Tensor value, Optional<Tensor> shift, Optional<Tensor> dropped,
-      Optional<Tensor>, Optional<Tensor> mask, Optional<Ints> prefix, double scale, double keep,
-      int64_t before, int64_t after, int64_t heads, std::string layout, int64_t, int64_t mode, Tensor maximum,
-      Tensor sum, Optional<Tensor>, Tensor out) {
+   [](Tensor query, Tensor key, Tensor value, Optional<Tensor> shift, Optional<Tensor> dropped, Optional<Tensor>,
+      Optional<Tensor> mask, Optional<Ints> prefix, double scale, double keep, int64_t before, int64_t after,
+      int64_t heads, std::string layout, int64_t, int64_t mode, Tensor maximum, Tensor sum, Optional<Tensor>,
+      Tensor out) {
      const Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
                          .scale = scale,
                          .dropout = {.kept = dropped, .keep = keep}};
      Refuse(shift, scores.dropout, prefix);
      const int64_t key_heads = KeyHeads(query, key, layout, heads);
      const Tensor log_sum = at::empty(maximum.sizes().slice(0, 3), at::kFloat);
-     Forward(Inside(query, layout, heads), Inside(key, layout, key_heads), Inside(value, layout, key_heads),
-             scores, Inside(out, layout, heads), log_sum);
+     Forward(Inside(query, layout, heads), Inside(key, layout, key_heads), Inside(value, layout, key_heads), scores,
+             Inside(out, layout, heads), log_sum);
      KeepLogSum(log_sum, maximum, sum);
    })
-OP(aclnnFlashAttentionScoreGrad,
-   [](Tensor query, Tensor key, Tensor value, Tensor grad, Optional<Tensor> shift, Optional<Tensor> dropped,
-      Optional<Tensor>, Optional<Tensor> mask, Tensor maximum, Tensor sum, Optional<Tensor>, Tensor out,
-      Optional<Ints> prefix, double scale, double keep, int64_t before, int64_t after, int64_t heads,
-      std::string layout, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key, Tensor grad_value,
-      Optional<Tensor>) {
-     const Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
-                         .scale = scale,
-                         .dropout = {.kept = dropped, .keep = keep}};
-     Refuse(shift, scores.dropout, prefix);
-     const int64_t key_heads = KeyHeads(query, key, layout, heads);
-     const auto inside = [&](const Tensor& x, int64_t count) { return Inside(x, layout, count); };
-     Backward(inside(query, heads), inside(key, key_heads), inside(value, key_heads), scores,
-              inside(out, heads), LogSum(maximum, sum), inside(grad, heads),
-              {.query = inside(grad_query, heads),
-               .key = inside(grad_key, key_heads),
-               .value = inside(grad_value, key_heads)});
-   })
+OP(aclnnFlashAttentionScoreGrad, [](Tensor query, Tensor key, Tensor value, Tensor grad, Optional<Tensor> shift,
+                                    Optional<Tensor> dropped, Optional<Tensor>, Optional<Tensor> mask, Tensor maximum,
+                                    Tensor sum, Optional<Tensor>, Tensor out, Optional<Ints> prefix, double scale,
+                                    double keep, int64_t before, int64_t after, int64_t heads, std::string layout,
+                                    int64_t, int64_t mode, Tensor grad_query, Tensor grad_key, Tensor grad_value,
+                                    Optional<Tensor>) {
+  const Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
+                      .scale = scale,
+                      .dropout = {.kept = dropped, .keep = keep}};
+  Refuse(shift, scores.dropout, prefix);
+  const int64_t key_heads = KeyHeads(query, key, layout, heads);
+  const auto inside = [&](const Tensor& x, int64_t count) { return Inside(x, layout, count); };
+  Backward(
+      inside(query, heads), inside(key, key_heads), inside(value, key_heads), scores, inside(out, heads),
+      LogSum(maximum, sum), inside(grad, heads),
+      {.query = inside(grad_query, heads), .key = inside(grad_key, key_heads), .value = inside(grad_value, key_heads)});
+})
 
 OP(aclnnFlashAttentionVarLenScore,
-   [](Tensor query, Tensor key, Tensor value, Optional<Tensor> shift, Optional<Tensor> dropped,
-      Optional<Tensor>, Optional<Tensor> mask, Optional<Ints> prefix, Ints query_ends, Ints key_ends,
-      double scale, double keep, int64_t before, int64_t after, int64_t, std::string, int64_t, int64_t mode,
-      Tensor maximum, Tensor sum, Optional<Tensor>, Tensor out) {
+   [](Tensor query, Tensor key, Tensor value, Optional<Tensor> shift, Optional<Tensor> dropped, Optional<Tensor>,
+      Optional<Tensor> mask, Optional<Ints> prefix, Ints query_ends, Ints key_ends, double scale, double keep,
+      int64_t before, int64_t after, int64_t, std::string, int64_t, int64_t mode, Tensor maximum, Tensor sum,
+      Optional<Tensor>, Tensor out) {
      Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
                    .scale = scale,
                    .dropout = {.kept = dropped, .keep = keep}};
@@ -278,19 +260,18 @@ OP(aclnnFlashAttentionVarLenScore,
        const Tensor own = Sequence(query, query_ends, i);
        if (own.size(2) == 0) continue;
        const Tensor log_sum = at::empty(own.sizes().slice(0, 3), at::kFloat);
-       Forward(own, Sequence(key, key_ends, i), Sequence(value, key_ends, i), scores,
-               Sequence(out, query_ends, i), log_sum);
-       KeepLogSum(log_sum, SequenceStatistics(maximum, query_ends, i),
-                  SequenceStatistics(sum, query_ends, i));
+       Forward(own, Sequence(key, key_ends, i), Sequence(value, key_ends, i), scores, Sequence(out, query_ends, i),
+               log_sum);
+       KeepLogSum(log_sum, SequenceStatistics(maximum, query_ends, i), SequenceStatistics(sum, query_ends, i));
        scores.before += ScoresOf(query, query_ends, key_ends, i);
      }
    })
 OP(aclnnFlashAttentionUnpaddingScoreGrad,
    [](Tensor query, Tensor key, Tensor value, Tensor grad, Optional<Tensor> shift, Optional<Tensor> dropped,
       Optional<Tensor>, Optional<Tensor> mask, Tensor maximum, Tensor sum, Optional<Tensor>, Tensor out,
-      Optional<Ints> prefix, Ints query_ends, Ints key_ends, double scale, double keep, int64_t before,
-      int64_t after, int64_t, std::string, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key,
-      Tensor grad_value, Optional<Tensor>) {
+      Optional<Ints> prefix, Ints query_ends, Ints key_ends, double scale, double keep, int64_t before, int64_t after,
+      int64_t, std::string, int64_t, int64_t mode, Tensor grad_query, Tensor grad_key, Tensor grad_value,
+      Optional<Tensor>) {
      Scores scores{.sight = {.mask = mask, .mode = mode, .before = before, .after = after},
                    .scale = scale,
                    .dropout = {.kept = dropped, .keep = keep}};
@@ -304,8 +285,8 @@ OP(aclnnFlashAttentionUnpaddingScoreGrad,
          Sequence(grad_value, key_ends, i).zero_();
          continue;
        }
-       Backward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i),
-                scores, Sequence(out, query_ends, i), log_sum, Sequence(grad, query_ends, i),
+       Backward(Sequence(query, query_ends, i), Sequence(key, key_ends, i), Sequence(value, key_ends, i), scores,
+                Sequence(out, query_ends, i), log_sum, Sequence(grad, query_ends, i),
                 {.query = Sequence(grad_query, query_ends, i),
                  .key = Sequence(grad_key, key_ends, i),
                  .value = Sequence(grad_value, key_ends, i)});

@@ -24,12 +24,9 @@ OP(aclnnInplaceFillTensor, [](Tensor self, Tensor value) { self.copy_(value.expa
 OP(aclnnInplaceFillDiagonal, [](Tensor self, Scalar value, bool wrap) { self.fill_diagonal_(value, wrap); })
 OP(aclnnInplaceCopy, [](Tensor self, Tensor source) { self.copy_(source); })
 OP(aclnnCast, [](Tensor self, ScalarType, Tensor out) { out.copy_(self); })
-OP(aclnnArange,
-   [](Scalar start, Scalar end, Scalar step, Tensor out) { at::arange_out(out, start, end, step); })
-OP(aclnnRange,
-   [](Scalar start, Scalar end, Scalar step, Tensor out) { at::range_out(out, start, end, step); })
-OP(aclnnLinspace,
-   [](Scalar start, Scalar end, int64_t steps, Tensor out) { at::linspace_out(out, start, end, steps); })
+OP(aclnnArange, [](Scalar start, Scalar end, Scalar step, Tensor out) { at::arange_out(out, start, end, step); })
+OP(aclnnRange, [](Scalar start, Scalar end, Scalar step, Tensor out) { at::range_out(out, start, end, step); })
+OP(aclnnLinspace, [](Scalar start, Scalar end, int64_t steps, Tensor out) { at::linspace_out(out, start, end, steps); })
 OP(aclnnEye, [](int64_t n, int64_t m, Tensor out) { at::eye_out(out, n, m); })
 OP(aclnnComplex, [](Tensor real, Tensor imag, Tensor out) { at::complex_out(out, real, imag); })
 OP(aclnnOneHot, [](Tensor self, int64_t depth, Tensor on, Tensor off, int64_t axis, Tensor out) {
@@ -61,18 +58,15 @@ OP(aclnnNormalTensorTensor, [](Tensor mean, Tensor std, int64_t seed, int64_t of
 OP(aclnnInplaceRandom, [](Tensor self, int64_t from, int64_t to, uint64_t seed, uint64_t offset) {
   self.random_(from, to, Random(seed, offset));
 })
-OP(aclnnInplaceBernoulli, [](Tensor self, Scalar p, uint64_t seed, uint64_t offset) {
-  self.bernoulli_(p.toDouble(), Random(seed, offset));
-})
+OP(aclnnInplaceBernoulli,
+   [](Tensor self, Scalar p, uint64_t seed, uint64_t offset) { self.bernoulli_(p.toDouble(), Random(seed, offset)); })
 OP(aclnnInplaceBernoulliTensor,
    [](Tensor self, Tensor p, uint64_t seed, uint64_t offset) { self.bernoulli_(p, Random(seed, offset)); })
-OP(aclnnRandperm, [](int64_t n, uint64_t seed, uint64_t offset, Tensor out) {
-  at::randperm_out(out, n, Random(seed, offset));
+OP(aclnnRandperm,
+   [](int64_t n, uint64_t seed, uint64_t offset, Tensor out) { at::randperm_out(out, n, Random(seed, offset)); })
+OP(aclnnMultinomial, [](Tensor self, int64_t samples, bool replacement, uint64_t seed, uint64_t offset, Tensor out) {
+  at::multinomial_out(out, self, samples, replacement, Random(seed, offset));
 })
-OP(aclnnMultinomial,
-   [](Tensor self, int64_t samples, bool replacement, uint64_t seed, uint64_t offset, Tensor out) {
-     at::multinomial_out(out, self, samples, replacement, Random(seed, offset));
-   })
 OP(aclnnDropoutGenMaskV2, [](Ints shape, double p, uint64_t seed, uint64_t offset, ScalarType, Tensor mask) {
   twin::PackBits(at::empty(shape, at::kBool).bernoulli_(1 - p, Random(seed, offset)), mask);
 })

@@ -75,11 +75,10 @@ OP(aclnnInplaceNanToNum,
    [](Tensor self, float nan, float posinf, float neginf) { self.nan_to_num_(nan, posinf, neginf); })
 
 // name: tensor ∘ tensor · names: tensor ∘ number · each also in place
-#define BINARY(Tensors_, Numbers_, function)                                                               \
-  OP(aclnn##Tensors_, [](Tensor self, Tensor other, Tensor out) { at::function##_out(out, self, other); }) \
-  OP(aclnn##Numbers_,                                                                                      \
-     [](Tensor self, Scalar other, Tensor out) { at::function##_out(out, self, Number(other)); })          \
-  OP(aclnnInplace##Tensors_, [](Tensor self, Tensor other) { at::function##_out(self, self, other); })     \
+#define BINARY(Tensors_, Numbers_, function)                                                                       \
+  OP(aclnn##Tensors_, [](Tensor self, Tensor other, Tensor out) { at::function##_out(out, self, other); })         \
+  OP(aclnn##Numbers_, [](Tensor self, Scalar other, Tensor out) { at::function##_out(out, self, Number(other)); }) \
+  OP(aclnnInplace##Tensors_, [](Tensor self, Tensor other) { at::function##_out(self, self, other); })             \
   OP(aclnnInplace##Numbers_, [](Tensor self, Scalar other) { at::function##_out(self, self, Number(other)); })
 
 BINARY(BitwiseAndTensor, BitwiseAndScalar, bitwise_and)
@@ -99,24 +98,21 @@ BINARY(PowTensorTensor, PowTensorScalar, pow)
 BINARY(RemainderTensorTensor, RemainderTensorScalar, remainder)
 
 // The same with a multiplier for the second operand.
-#define SCALED(Tensors_, Numbers_, function)                                                        \
-  OP(aclnn##Tensors_, [](Tensor self, Tensor other, Scalar alpha, Tensor out) {                     \
-    at::function##_out(out, self, other, alpha);                                                    \
-  })                                                                                                \
-  OP(aclnn##Numbers_, [](Tensor self, Scalar other, Scalar alpha, Tensor out) {                     \
-    at::function##_out(out, self, Number(other), alpha);                                            \
-  })                                                                                                \
-  OP(aclnnInplace##Tensors_,                                                                        \
-     [](Tensor self, Tensor other, Scalar alpha) { at::function##_out(self, self, other, alpha); }) \
-  OP(aclnnInplace##Numbers_,                                                                        \
+#define SCALED(Tensors_, Numbers_, function)                                                                           \
+  OP(aclnn##Tensors_,                                                                                                  \
+     [](Tensor self, Tensor other, Scalar alpha, Tensor out) { at::function##_out(out, self, other, alpha); })         \
+  OP(aclnn##Numbers_,                                                                                                  \
+     [](Tensor self, Scalar other, Scalar alpha, Tensor out) { at::function##_out(out, self, Number(other), alpha); }) \
+  OP(aclnnInplace##Tensors_,                                                                                           \
+     [](Tensor self, Tensor other, Scalar alpha) { at::function##_out(self, self, other, alpha); })                    \
+  OP(aclnnInplace##Numbers_,                                                                                           \
      [](Tensor self, Scalar other, Scalar alpha) { at::function##_out(self, self, Number(other), alpha); })
 
 SCALED(Add, Adds, add)
 SCALED(Sub, Subs, sub)
 OP(aclnnAddV3,
    [](Scalar self, Tensor other, Scalar alpha, Tensor out) { at::add_out(out, Number(self), other, alpha); })
-OP(aclnnRsub,
-   [](Tensor self, Tensor other, Scalar alpha, Tensor out) { at::sub_out(out, other, self, alpha); })
+OP(aclnnRsub, [](Tensor self, Tensor other, Scalar alpha, Tensor out) { at::sub_out(out, other, self, alpha); })
 OP(aclnnRsubs,
    [](Tensor self, Scalar other, Scalar alpha, Tensor out) { at::sub_out(out, Number(other), self, alpha); })
 OP(aclnnPowScalarTensor, [](Scalar self, Tensor exponent, Tensor out) { at::pow_out(out, self, exponent); })
@@ -124,11 +120,9 @@ OP(aclnnRemainderScalarTensor,
    [](Scalar self, Tensor other, Tensor out) { at::remainder_out(out, Number(self), other); })
 OP(aclnnDivMod,
    [](Tensor self, Tensor other, int64_t mode, Tensor out) { at::div_out(out, self, other, Rounding(mode)); })
-OP(aclnnDivMods, [](Tensor self, Scalar other, int64_t mode, Tensor out) {
-  at::div_out(out, self, Number(other), Rounding(mode));
-})
-OP(aclnnInplaceDivMod,
-   [](Tensor self, Tensor other, int64_t mode) { at::div_out(self, self, other, Rounding(mode)); })
+OP(aclnnDivMods,
+   [](Tensor self, Scalar other, int64_t mode, Tensor out) { at::div_out(out, self, Number(other), Rounding(mode)); })
+OP(aclnnInplaceDivMod, [](Tensor self, Tensor other, int64_t mode) { at::div_out(self, self, other, Rounding(mode)); })
 OP(aclnnInplaceDivMods,
    [](Tensor self, Scalar other, int64_t mode) { at::div_out(self, self, Number(other), Rounding(mode)); })
 
@@ -162,19 +156,15 @@ OP(aclnnAddcdiv,
    [](Tensor self, Tensor a, Tensor b, Scalar value, Tensor out) { at::addcdiv_out(out, self, a, b, value); })
 OP(aclnnInplaceAddcmul, [](Tensor self, Tensor a, Tensor b, Scalar value) { self.addcmul_(a, b, value); })
 OP(aclnnInplaceAddcdiv, [](Tensor self, Tensor a, Tensor b, Scalar value) { self.addcdiv_(a, b, value); })
-OP(aclnnLerp,
-   [](Tensor self, Tensor end, Tensor weight, Tensor out) { at::lerp_out(out, self, end, weight); })
-OP(aclnnLerps,
-   [](Tensor self, Tensor end, Scalar weight, Tensor out) { at::lerp_out(out, self, end, weight); })
+OP(aclnnLerp, [](Tensor self, Tensor end, Tensor weight, Tensor out) { at::lerp_out(out, self, end, weight); })
+OP(aclnnLerps, [](Tensor self, Tensor end, Scalar weight, Tensor out) { at::lerp_out(out, self, end, weight); })
 OP(aclnnInplaceLerp, [](Tensor self, Tensor end, Tensor weight) { self.lerp_(end, weight); })
 OP(aclnnInplaceLerps, [](Tensor self, Tensor end, Scalar weight) { self.lerp_(end, weight); })
 
-OP(aclnnClamp, [](Tensor self, Optional<Scalar> min, Optional<Scalar> max, Tensor out) {
-  at::clamp_out(out, self, min, max);
-})
-OP(aclnnClampTensor, [](Tensor self, Optional<Tensor> min, Optional<Tensor> max, Tensor out) {
-  at::clamp_out(out, self, min, max);
-})
+OP(aclnnClamp,
+   [](Tensor self, Optional<Scalar> min, Optional<Scalar> max, Tensor out) { at::clamp_out(out, self, min, max); })
+OP(aclnnClampTensor,
+   [](Tensor self, Optional<Tensor> min, Optional<Tensor> max, Tensor out) { at::clamp_out(out, self, min, max); })
 OP(aclnnClampMin, [](Tensor self, Scalar min, Tensor out) { at::clamp_min_out(out, self, min); })
 OP(aclnnClampMax, [](Tensor self, Scalar max, Tensor out) { at::clamp_max_out(out, self, max); })
 OP(aclnnClampMinTensor, [](Tensor self, Tensor min, Tensor out) { at::clamp_min_out(out, self, min); })
@@ -182,6 +172,5 @@ OP(aclnnClampMaxTensor, [](Tensor self, Tensor max, Tensor out) { at::clamp_max_
 OP(aclnnInplaceClampMax, [](Tensor self, Scalar max) { self.clamp_max_(max); })
 OP(aclnnInplaceClampMinTensor, [](Tensor self, Tensor min) { self.clamp_min_(min); })
 OP(aclnnInplaceClampMaxTensor, [](Tensor self, Tensor max) { self.clamp_max_(max); })
-OP(aclnnSWhere, [](Tensor condition, Tensor self, Tensor other, Tensor out) {
-  at::where_out(out, condition, self, other);
-})
+OP(aclnnSWhere,
+   [](Tensor condition, Tensor self, Tensor other, Tensor out) { at::where_out(out, condition, self, other); })

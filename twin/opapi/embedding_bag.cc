@@ -5,11 +5,11 @@
 
 TWIN_OPERATOR_WORDS
 
-OP(aclnnEmbeddingBag, [](Tensor weight, Tensor indices, Tensor offsets, bool scale_gradient, int64_t mode,
-                         bool sparse, Optional<Tensor> sample_weights, bool include_last, int64_t padding,
-                         Tensor out, Tensor offset2bag, Tensor bag_size, Tensor max_indices) {
-  const auto [bags, ignored, sizes, largest] = at::_embedding_bag(
-      weight, indices, offsets, scale_gradient, mode, sparse, sample_weights, include_last, padding);
+OP(aclnnEmbeddingBag, [](Tensor weight, Tensor indices, Tensor offsets, bool scale_gradient, int64_t mode, bool sparse,
+                         Optional<Tensor> sample_weights, bool include_last, int64_t padding, Tensor out,
+                         Tensor offset2bag, Tensor bag_size, Tensor max_indices) {
+  const auto [bags, ignored, sizes, largest] =
+      at::_embedding_bag(weight, indices, offsets, scale_gradient, mode, sparse, sample_weights, include_last, padding);
   out.copy_(bags);
   bag_size.copy_(sizes.slice(0, 0, bag_size.size(0)));
   if (max_indices.sizes() == largest.sizes()) max_indices.copy_(largest);

@@ -113,8 +113,7 @@ int Launch(void*, uint64_t, aclOpExecutor* executor, aclrtStream stream) {
   if (executor == nullptr) return RefuseCall(kNullArgument, "aclnn", "executor is null");
   const std::shared_ptr<aclOpExecutor> owned(executor);
   owned->operation->calls.fetch_add(1, std::memory_order_relaxed);
-  return Enqueue(
-      stream, [owned] { return Run(*owned); }, owned->operation->name);
+  return Enqueue(stream, [owned] { return Run(*owned); }, owned->operation->name);
 }
 
 }  // namespace twin

@@ -36,13 +36,12 @@ EACH_UNARY(Sqrt, sqrt)
 EACH_UNARY(Tan, tan)
 EACH_UNARY(Tanh, tanh)
 
-#define EACH_WITH_NUMBER(Name, function, number_type)                                                     \
-  OP(aclnnForeach##Name##ScalarV2, [](Tensors self, Scalar number, Tensors out) {                         \
-    for (size_t i = 0; i < self.size(); ++i) at::function##_out(out.at(i), self[i], number_type(number)); \
-  })                                                                                                      \
-  OP(aclnnForeach##Name##ScalarList, [](Tensors self, Scalars numbers, Tensors out) {                     \
-    for (size_t i = 0; i < self.size(); ++i)                                                              \
-      at::function##_out(out.at(i), self[i], number_type(numbers.at(i)));                                 \
+#define EACH_WITH_NUMBER(Name, function, number_type)                                                            \
+  OP(aclnnForeach##Name##ScalarV2, [](Tensors self, Scalar number, Tensors out) {                                \
+    for (size_t i = 0; i < self.size(); ++i) at::function##_out(out.at(i), self[i], number_type(number));        \
+  })                                                                                                             \
+  OP(aclnnForeach##Name##ScalarList, [](Tensors self, Scalars numbers, Tensors out) {                            \
+    for (size_t i = 0; i < self.size(); ++i) at::function##_out(out.at(i), self[i], number_type(numbers.at(i))); \
   })
 
 EACH_WITH_NUMBER(Add, add, Number)
@@ -109,14 +108,13 @@ OP(aclnnForeachZeroInplace, [](Tensors self) {
 OP(aclnnForeachNonFiniteCheckAndUnscale, [](Tensors grads, Tensor found_inf, Tensor inv_scale) {
   at::_amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale);
 })
-OP(aclnnAmpUpdateScale, [](Tensor scale, Tensor growth_tracker, Tensor found_inf, double growth,
-                           double backoff, int64_t interval, Tensor, Tensor) {
-  at::_amp_update_scale_(scale, growth_tracker, found_inf, growth, backoff, interval);
-})
+OP(aclnnAmpUpdateScale,
+   [](Tensor scale, Tensor growth_tracker, Tensor found_inf, double growth, double backoff, int64_t interval, Tensor,
+      Tensor) { at::_amp_update_scale_(scale, growth_tracker, found_inf, growth, backoff, interval); })
 OP(aclnnApplyAdamWV2,
    [](Tensor self, Tensor mean, Tensor square, Optional<Tensor> max_square, Tensor grad, Tensor steps_before,
       float rate, float beta1, float beta2, float decay, float eps, bool amsgrad, bool maximize) {
      const Tensors greatest = amsgrad ? Tensors{max_square.value()} : Tensors{};
-     at::_fused_adamw_({self}, {grad}, {mean}, {square}, greatest, {steps_before + 1}, rate, beta1, beta2,
-                       decay, eps, amsgrad, maximize);
+     at::_fused_adamw_({self}, {grad}, {mean}, {square}, greatest, {steps_before + 1}, rate, beta1, beta2, decay, eps,
+                       amsgrad, maximize);
    })

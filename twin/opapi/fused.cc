@@ -43,8 +43,7 @@ Tensor TakeRows(const Tensor& permuted, const Tensor& where) {
 
 // Where each group ends, from cumulative sums (type 0) or sizes (type 1).
 Ints GroupEnds(const Tensor& groups, int64_t type) {
-  TORCH_CHECK(type == 0 || type == 1, "group list type ", type,
-              " is not supported by the CANN twin; 0 and 1 are");
+  TORCH_CHECK(type == 0 || type == 1, "group list type ", type, " is not supported by the CANN twin; 0 and 1 are");
   const Tensor ends = (type == 1 ? groups.cumsum(0) : groups).to(at::kLong).contiguous();
   return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
 }
@@ -62,15 +61,13 @@ void Product(const Tensor& x, const Tensor& weight, const Tensors& bias, int64_t
 
 // group_type -1: one matmul per item · 0: rows of x in groups, one weight each · 2: the inner dim in groups,
 // one output each
-void GroupedMatMul(const Tensors& x, const Tensors& weight, const Tensors& bias,
-                   const Optional<Tensor>& groups, int64_t group_type, int64_t list_type,
-                   const Tensors& out) {
+void GroupedMatMul(const Tensors& x, const Tensors& weight, const Tensors& bias, const Optional<Tensor>& groups,
+                   int64_t group_type, int64_t list_type, const Tensors& out) {
   if (!groups || groups->numel() == 0) {
     for (size_t i = 0; i < x.size(); ++i) Product(x[i], OfGroup(weight, i), bias, i, out.at(i));
     return;
   }
-  TORCH_CHECK(x.size() == 1, x.size(),
-              " tensors with a group list are not supported by the CANN twin; one is");
+  TORCH_CHECK(x.size() == 1, x.size(), " tensors with a group list are not supported by the CANN twin; one is");
   int64_t begin = 0, group = 0;
   for (const int64_t end : GroupEnds(*groups, list_type)) {
     if (group_type == 2) {
@@ -94,8 +91,7 @@ void RefuseQuantised(std::initializer_list<const Optional<Tensors>*> lists, int6
 
 }  // namespace
 
-OP(aclnnRmsNorm,
-   [](Tensor x, Tensor gamma, double eps, Tensor out, Tensor rstd) { RmsNorm(x, gamma, eps, out, rstd); })
+OP(aclnnRmsNorm, [](Tensor x, Tensor gamma, double eps, Tensor out, Tensor rstd) { RmsNorm(x, gamma, eps, out, rstd); })
 OP(aclnnAddRmsNorm, [](Tensor x, Tensor y, Tensor gamma, double eps, Tensor out, Tensor rstd, Tensor sum) {
   at::add_out(sum, x, y);
   RmsNorm(sum, gamma, eps, out, rstd);
@@ -122,9 +118,8 @@ OP(aclnnSwiGluGrad, [](Tensor grad, Tensor x, int64_t dim, Tensor grad_x) {
   into[1].copy_(grad * at::silu(halves[0]));
 })
 
-OP(aclnnRotaryPositionEmbedding, [](Tensor x, Tensor cos, Tensor sin, int64_t mode, Tensor out) {
-  out.copy_(x * cos + RotateHalf(x, mode) * sin);
-})
+OP(aclnnRotaryPositionEmbedding,
+   [](Tensor x, Tensor cos, Tensor sin, int64_t mode, Tensor out) { out.copy_(x * cos + RotateHalf(x, mode) * sin); })
 OP(aclnnRotaryPositionEmbeddingGrad, [](Tensor grad, Tensor cos, Tensor sin, Optional<Tensor> x, int64_t mode,
                                         Tensor grad_x, Optional<Tensor> grad_cos, Optional<Tensor> grad_sin) {
   grad_x.copy_(grad * cos - RotateHalf(grad * sin, mode));  // adjoint: the inverse rotation
@@ -141,11 +136,10 @@ OP(aclnnMoeTokenPermute,
      permuted.copy_(tokens.index_select(0, order.slice(0, 0, wanted).floor_divide(choices)));
      sorted.copy_(order.argsort());  // the position of each (token, choice) after sorting
    })
-OP(aclnnMoeTokenPermuteGrad,
-   [](Tensor grad, Tensor sorted, int64_t choices, bool padded, Tensor grad_tokens) {
-     RefusePadding(padded);
-     grad_tokens.copy_(TakeRows(grad, sorted).unflatten(0, {-1, choices}).sum(1));
-   })
+OP(aclnnMoeTokenPermuteGrad, [](Tensor grad, Tensor sorted, int64_t choices, bool padded, Tensor grad_tokens) {
+  RefusePadding(padded);
+  grad_tokens.copy_(TakeRows(grad, sorted).unflatten(0, {-1, choices}).sum(1));
+})
 OP(aclnnMoeTokenUnpermute,
    [](Tensor permuted, Tensor sorted, Optional<Tensor> weights, bool padded, Optional<Ints>, Tensor tokens) {
      RefusePadding(padded);
@@ -153,35 +147,32 @@ OP(aclnnMoeTokenUnpermute,
      if (weights) parts = parts * weights->unsqueeze(-1);
      tokens.copy_(parts.sum(1));
    })
-OP(aclnnMoeTokenUnpermuteGrad,
-   [](Tensor permuted, Tensor grad, Tensor sorted, Optional<Tensor> weights, bool padded, Optional<Ints>,
-      Tensor grad_permuted, Optional<Tensor> grad_weights) {
-     RefusePadding(padded);
-     const int64_t choices = weights ? weights->size(1) : 1;
-     const Tensor whole = grad.repeat_interleave(choices, 0);  // [tokens * choices, width]
-     const Tensor parts = weights ? whole * weights->reshape({-1, 1}) : whole;
-     const Tensor index = sorted.to(at::kLong);
-     const Tensor kept = (index < permuted.size(0)).nonzero().flatten();
-     grad_permuted.zero_().index_copy_(0, index.index_select(0, kept),
-                                       parts.index_select(0, kept).to(grad_permuted.scalar_type()));
-     if (weights && grad_weights) {
-       grad_weights->copy_((whole * TakeRows(permuted, sorted)).sum(1).view_as(*grad_weights));
-     }
-   })
+OP(aclnnMoeTokenUnpermuteGrad, [](Tensor permuted, Tensor grad, Tensor sorted, Optional<Tensor> weights, bool padded,
+                                  Optional<Ints>, Tensor grad_permuted, Optional<Tensor> grad_weights) {
+  RefusePadding(padded);
+  const int64_t choices = weights ? weights->size(1) : 1;
+  const Tensor whole = grad.repeat_interleave(choices, 0);  // [tokens * choices, width]
+  const Tensor parts = weights ? whole * weights->reshape({-1, 1}) : whole;
+  const Tensor index = sorted.to(at::kLong);
+  const Tensor kept = (index < permuted.size(0)).nonzero().flatten();
+  grad_permuted.zero_().index_copy_(0, index.index_select(0, kept),
+                                    parts.index_select(0, kept).to(grad_permuted.scalar_type()));
+  if (weights && grad_weights) {
+    grad_weights->copy_((whole * TakeRows(permuted, sorted)).sum(1).view_as(*grad_weights));
+  }
+})
 
 #define GROUPED_ARGUMENTS                                                                                   \
   Tensors x, Tensors weight, Optional<Tensors> bias, Optional<Tensors> scale, Optional<Tensors> offset,     \
       Optional<Tensors> antiquant_scale, Optional<Tensors> antiquant_offset, Optional<Tensors> token_scale, \
       Optional<Tensor> groups, Optional<Tensors> activation_input, Optional<Tensors> activation_scale,      \
-      Optional<Tensors> activation_offset, int64_t, int64_t group_type, int64_t list_type,                  \
-      int64_t activation
+      Optional<Tensors> activation_offset, int64_t, int64_t group_type, int64_t list_type, int64_t activation
 #define GROUPED_BODY                                                                                      \
   RefuseQuantised({&scale, &offset, &antiquant_scale, &antiquant_offset, &token_scale, &activation_input, \
                    &activation_scale, &activation_offset},                                                \
                   activation);                                                                            \
   GroupedMatMul(x, weight, bias.value_or(Tensors()), groups, group_type, list_type, out)
 
-OP(aclnnGroupedMatmulV4,
-   [](GROUPED_ARGUMENTS, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })
+OP(aclnnGroupedMatmulV4, [](GROUPED_ARGUMENTS, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })
 OP(aclnnGroupedMatmulV5,
    [](GROUPED_ARGUMENTS, Optional<Ints>, Tensors out, Optional<Tensors>, Optional<Tensors>) { GROUPED_BODY; })

@@ -66,12 +66,10 @@ OP(aclnnInplaceIndexCopy,
 OP(aclnnIndexFill, [](Tensor self, int64_t dim, Tensor index, Scalar value, Tensor out) {
   out.copy_(at::index_fill(self, dim, index.to(at::kLong), value));
 })
-OP(aclnnInplaceIndexFill, [](Tensor self, int64_t dim, Tensor index, Scalar value) {
-  self.index_fill_(dim, index.to(at::kLong), value);
-})
-OP(aclnnGather, [](Tensor self, int64_t dim, Tensor index, Tensor out) {
-  at::gather_out(out, self, dim, index.to(at::kLong));
-})
+OP(aclnnInplaceIndexFill,
+   [](Tensor self, int64_t dim, Tensor index, Scalar value) { self.index_fill_(dim, index.to(at::kLong), value); })
+OP(aclnnGather,
+   [](Tensor self, int64_t dim, Tensor index, Tensor out) { at::gather_out(out, self, dim, index.to(at::kLong)); })
 OP(aclnnTake, [](Tensor self, Tensor index, Tensor out) { at::take_out(out, self, index.to(at::kLong)); })
 OP(aclnnInplacePut, [](Tensor self, Tensor index, Tensor source, bool accumulate) {
   self.put_(index.to(at::kLong), source, accumulate);
@@ -84,11 +82,10 @@ OP(aclnnScatter, [](Tensor self, int64_t dim, Tensor index, Tensor source, int64
 OP(aclnnInplaceScatter, [](Tensor self, int64_t dim, Tensor index, Tensor source, int64_t reduction) {
   Scatter(self, dim, index, source, reduction);
 })
-OP(aclnnScatterValue,
-   [](Tensor self, int64_t dim, Tensor index, Scalar value, int64_t reduction, Tensor out) {
-     out.copy_(self);
-     ScatterNumber(out, dim, index, value, reduction);
-   })
+OP(aclnnScatterValue, [](Tensor self, int64_t dim, Tensor index, Scalar value, int64_t reduction, Tensor out) {
+  out.copy_(self);
+  ScatterNumber(out, dim, index, value, reduction);
+})
 OP(aclnnInplaceScatterValue, [](Tensor self, int64_t dim, Tensor index, Scalar value, int64_t reduction) {
   ScatterNumber(self, dim, index, value, reduction);
 })
@@ -97,21 +94,17 @@ OP(aclnnScatterAdd, [](Tensor self, int64_t dim, Tensor index, Tensor source, Te
   out.scatter_add_(dim, index.to(at::kLong), source);
 })
 
-OP(aclnnInplaceMaskedFillScalar,
-   [](Tensor self, Tensor mask, Scalar value) { self.masked_fill_(mask, value); })
-OP(aclnnInplaceMaskedFillTensor,
-   [](Tensor self, Tensor mask, Tensor value) { self.masked_fill_(mask, value); })
-OP(aclnnInplaceMaskedScatter,
-   [](Tensor self, Tensor mask, Tensor source) { self.masked_scatter_(mask, source); })
+OP(aclnnInplaceMaskedFillScalar, [](Tensor self, Tensor mask, Scalar value) { self.masked_fill_(mask, value); })
+OP(aclnnInplaceMaskedFillTensor, [](Tensor self, Tensor mask, Tensor value) { self.masked_fill_(mask, value); })
+OP(aclnnInplaceMaskedScatter, [](Tensor self, Tensor mask, Tensor source) { self.masked_scatter_(mask, source); })
 OP(aclnnMaskedSelect, [](Tensor self, Tensor mask, Resizable out) { out.Set(at::masked_select(self, mask)); })
 OP(aclnnNonzero, [](Tensor self, Resizable out) { out.Set(at::nonzero(self)); })
 OP(aclnnNonzeroV2, [](Tensor self, Resizable out) { out.Set(at::nonzero(self).t()); })
 
 OP(aclnnCat, [](Tensors tensors, int64_t dim, Tensor out) { at::cat_out(out, tensors, dim); })
 OP(aclnnStack, [](Tensors tensors, int64_t dim, Tensor out) { at::stack_out(out, tensors, dim); })
-OP(aclnnSplitWithSize, [](Tensor self, Ints sizes, int64_t dim, Tensors out) {
-  at::split_with_sizes_copy_out(out, self, sizes, dim);
-})
+OP(aclnnSplitWithSize,
+   [](Tensor self, Ints sizes, int64_t dim, Tensors out) { at::split_with_sizes_copy_out(out, self, sizes, dim); })
 OP(aclnnRepeat, [](Tensor self, Ints repeats, Tensor out) { out.copy_(self.repeat(repeats)); })
 OP(aclnnRepeatInterleave,
    [](Tensor self, Tensor repeats, int64_t, Tensor out) { out.copy_(at::repeat_interleave(self, repeats)); })
@@ -124,8 +117,7 @@ OP(aclnnRepeatInterleaveIntWithDim, [](Tensor self, int64_t repeats, int64_t dim
   out.copy_(at::repeat_interleave(self, repeats, dim));
 })
 OP(aclnnFlip, [](Tensor self, Ints dims, Tensor out) { out.copy_(at::flip(self, dims)); })
-OP(aclnnRoll,
-   [](Tensor self, Ints shifts, Ints dims, Tensor out) { out.copy_(at::roll(self, shifts, dims)); })
+OP(aclnnRoll, [](Tensor self, Ints shifts, Ints dims, Tensor out) { out.copy_(at::roll(self, shifts, dims)); })
 OP(aclnnTril, [](Tensor self, int64_t diagonal, Tensor out) { at::tril_out(out, self, diagonal); })
 OP(aclnnTriu, [](Tensor self, int64_t diagonal, Tensor out) { at::triu_out(out, self, diagonal); })
 OP(aclnnInplaceTril, [](Tensor self, int64_t diagonal) { self.tril_(diagonal); })

@@ -18,8 +18,7 @@ inline GradientMask MakeGradientMask(const std::vector<uint8_t>& mask) {
 }
 
 // An output that was asked for must be there: std::bad_optional_access otherwise.
-inline void CopyMasked(const GradientMask& mask,
-                       const std::tuple<at::Tensor, at::Tensor, at::Tensor>& gradients,
+inline void CopyMasked(const GradientMask& mask, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& gradients,
                        std::optional<at::Tensor> input, std::optional<at::Tensor> weight,
                        std::optional<at::Tensor> bias) {
   if (mask[0]) input.value().copy_(std::get<0>(gradients));

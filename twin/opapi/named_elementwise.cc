@@ -78,8 +78,7 @@ void LeakyRelu(const NamedCall& call) {
 const Named leaky_relu("LeakyRelu", &RunNamed<LeakyRelu>);
 void LeakyReluGrad(const NamedCall& call) {
   Put(call, 0,
-      at::leaky_relu_backward(WideView(call.inputs.at(0)), WideView(call.inputs.at(1)), NegativeSlope(call),
-                              false));
+      at::leaky_relu_backward(WideView(call.inputs.at(0)), WideView(call.inputs.at(1)), NegativeSlope(call), false));
 }
 const Named leaky_relu_grad("LeakyReluGrad", &RunNamed<LeakyReluGrad>);
 
@@ -90,15 +89,13 @@ void AxpyV2(const NamedCall& call) {
 const Named axpy_v2("AxpyV2", &RunNamed<AxpyV2>);
 
 void Clip(const NamedCall& call) {
-  Put(call, 0,
-      at::clamp(WideView(call.inputs.at(0)), WideView(call.inputs.at(1)), WideView(call.inputs.at(2))));
+  Put(call, 0, at::clamp(WideView(call.inputs.at(0)), WideView(call.inputs.at(1)), WideView(call.inputs.at(2))));
 }
 const Named clip("ClipByValueV2", &RunNamed<Clip>);
 
 void Select(const NamedCall& call) {
   Put(call, 0,
-      at::where(View(call.inputs.at(0)).to(at::kBool), WideView(call.inputs.at(1)),
-                WideView(call.inputs.at(2))));
+      at::where(View(call.inputs.at(0)).to(at::kBool), WideView(call.inputs.at(1)), WideView(call.inputs.at(2))));
 }
 const Named select("Select", &RunNamed<Select>), select_v2("SelectV2", &RunNamed<Select>);
 
@@ -112,8 +109,8 @@ void MseLoss(const NamedCall& call) {
 const Named mse_loss("MseLoss", &RunNamed<MseLoss>);
 void MseLossGrad(const NamedCall& call) {  // of both inputs and the loss's gradient
   Put(call, 0,
-      at::mse_loss_backward(WideView(call.inputs.at(2)), WideView(call.inputs.at(0)),
-                            WideView(call.inputs.at(1)), ReductionOf(call)));
+      at::mse_loss_backward(WideView(call.inputs.at(2)), WideView(call.inputs.at(0)), WideView(call.inputs.at(1)),
+                            ReductionOf(call)));
 }
 const Named mse_loss_grad("MseLossGrad", &RunNamed<MseLossGrad>);
 

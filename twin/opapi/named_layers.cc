@@ -54,18 +54,14 @@ int64_t OneAxis(const NamedCall& call, const char* name) {
   TORCH_CHECK(axes.size() == 1, "softmax over ", axes, " is not supported by the CANN twin");
   return axes[0];
 }
-void Softmax(const NamedCall& call) {
-  Put(call, 0, WideView(call.inputs.at(0)).softmax(OneAxis(call, "axes")));
-}
+void Softmax(const NamedCall& call) { Put(call, 0, WideView(call.inputs.at(0)).softmax(OneAxis(call, "axes"))); }
 const Named softmax("SoftmaxV2", &RunNamed<Softmax>);
 void SoftmaxGrad(const NamedCall& call) {  // of the result and its gradient
   const Tensor y = WideView(call.inputs.at(0)), dy = WideView(call.inputs.at(1));
   Put(call, 0, at::_softmax_backward_data(dy, y, OneAxis(call, "axes"), y.scalar_type()));
 }
 const Named softmax_grad("SoftmaxGrad", &RunNamed<SoftmaxGrad>);
-void LogSoftmax(const NamedCall& call) {
-  Put(call, 0, WideView(call.inputs.at(0)).log_softmax(OneAxis(call, "axes")));
-}
+void LogSoftmax(const NamedCall& call) { Put(call, 0, WideView(call.inputs.at(0)).log_softmax(OneAxis(call, "axes"))); }
 const Named log_softmax("LogSoftmaxV2", &RunNamed<LogSoftmax>);
 void LogSoftmaxGrad(const NamedCall& call) {  // of the result's gradient and the result
   const Tensor dy = WideView(call.inputs.at(0)), y = WideView(call.inputs.at(1));
@@ -96,8 +92,7 @@ const Named slice("Slice", &RunNamed<Slice>);
 void BroadcastTo(const NamedCall& call) {
   View(call.outputs.at(0)).copy_(View(call.inputs.at(0)).expand(call.outputs.at(0).dims));
 }
-const Named broadcast_to("BroadcastTo", &RunNamed<BroadcastTo>),
-    expand("Expand", &RunNamed<BroadcastTo>);
+const Named broadcast_to("BroadcastTo", &RunNamed<BroadcastTo>), expand("Expand", &RunNamed<BroadcastTo>);
 
 // Lists are [1, height, width, 1]; the mask of where each maximum was stays empty, and the gradient finds them
 // again.
@@ -113,9 +108,7 @@ struct MaxWindow {
     TORCH_CHECK(all.size() == 4, name, " of max pooling is ", all, "; wanted four numbers");
     return {all[1], all[2]};
   }
-  auto Maxima(const Tensor& x) const {
-    return at::max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil);
-  }
+  auto Maxima(const Tensor& x) const { return at::max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil); }
   Ints kernel, stride, padding, dilation;
   bool ceil;
 };
@@ -127,8 +120,8 @@ void MaxPoolGrad(const NamedCall& call) {
   const MaxWindow w(call, "dilations");
   const Tensor x = WideView(call.inputs.at(0));
   Put(call, 0,
-      at::max_pool2d_with_indices_backward(WideView(call.inputs.at(1)), x, w.kernel, w.stride, w.padding,
-                                           w.dilation, w.ceil, std::get<1>(w.Maxima(x))));
+      at::max_pool2d_with_indices_backward(WideView(call.inputs.at(1)), x, w.kernel, w.stride, w.padding, w.dilation,
+                                           w.ceil, std::get<1>(w.Maxima(x))));
 }
 const Named max_pool_grad("MaxPoolGradWithArgmaxV1", &RunNamed<MaxPoolGrad>);
 
@@ -139,8 +132,8 @@ struct MeanWindow {
       : ceil(AttributeOr(call, "ceil_mode", false)), counts_padding(!AttributeOr(call, "exclusive", true)) {
     const auto sizes = Attribute<Ints>(call, "ksize"), strides = Attribute<Ints>(call, "strides"),
                pads = Attribute<Ints>(call, "pads");
-    TORCH_CHECK(sizes.size() == 4 && strides.size() == 4 && pads.size() == 4, "average pooling with ksize ",
-                sizes, ", strides ", strides, ", pads ", pads, "; wanted four numbers each");
+    TORCH_CHECK(sizes.size() == 4 && strides.size() == 4 && pads.size() == 4, "average pooling with ksize ", sizes,
+                ", strides ", strides, ", pads ", pads, "; wanted four numbers each");
     kernel = {sizes[2], sizes[3]}, stride = {strides[2], strides[3]}, padding = {pads[0], pads[2]};
     if (const auto given = AttributeOr(call, "divisor_override", int64_t{0}); given != 0) divisor = given;
   }
@@ -151,15 +144,13 @@ struct MeanWindow {
 void AvgPool(const NamedCall& call) {
   const MeanWindow w(call);
   Put(call, 0,
-      at::avg_pool2d(WideView(call.inputs.at(0)), w.kernel, w.stride, w.padding, w.ceil, w.counts_padding,
-                     w.divisor));
+      at::avg_pool2d(WideView(call.inputs.at(0)), w.kernel, w.stride, w.padding, w.ceil, w.counts_padding, w.divisor));
 }
 const Named avg_pool("AvgPoolV2", &RunNamed<AvgPool>);
 void AvgPoolGrad(const NamedCall& call) {  // of the input's shape and the output's gradient
   const MeanWindow w(call);
   const Tensor dy = WideView(call.inputs.at(1)), x = at::empty(call.outputs.at(0).dims, dy.options());
-  Put(call, 0,
-      at::avg_pool2d_backward(dy, x, w.kernel, w.stride, w.padding, w.ceil, w.counts_padding, w.divisor));
+  Put(call, 0, at::avg_pool2d_backward(dy, x, w.kernel, w.stride, w.padding, w.ceil, w.counts_padding, w.divisor));
 }
 const Named avg_pool_grad("AvgPoolV2Grad", &RunNamed<AvgPoolGrad>);
 
@@ -182,8 +173,7 @@ void BatchNormUpdate(const NamedCall& call) {
   const Tensor scale = ChannelOf(call, 3, x) * wide((variance + EpsilonOf(call)).rsqrt());
   Put(call, 0, (x - wide(mean)) * scale + ChannelOf(call, 4, x));
   Put(call, 1, WideView(call.inputs.at(5)).flatten() * (1 - momentum) + mean * momentum);
-  Put(call, 2,
-      WideView(call.inputs.at(6)).flatten() * (1 - momentum) + variance * (count / (count - 1)) * momentum);
+  Put(call, 2, WideView(call.inputs.at(6)).flatten() * (1 - momentum) + variance * (count / (count - 1)) * momentum);
   Put(call, 3, mean);
   Put(call, 4, variance);
 }
@@ -215,8 +205,7 @@ void BatchNormReduceGrad(const NamedCall& call) {
   const Tensor inverse = (ChannelOf(call, 6, x) + EpsilonOf(call)).rsqrt(),
                normed = (x - ChannelOf(call, 5, x)) * inverse;
   Put(call, 0,
-      (dy - ChannelOf(call, 3, x) / count - normed * ChannelOf(call, 2, x) / count) * ChannelOf(call, 4, x) *
-          inverse);
+      (dy - ChannelOf(call, 3, x) / count - normed * ChannelOf(call, 2, x) / count) * ChannelOf(call, 4, x) * inverse);
 }
 const Named batch_norm_reduce_grad("BNTrainingReduceGrad", &RunNamed<BatchNormReduceGrad>);
 

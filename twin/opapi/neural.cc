@@ -32,20 +32,16 @@ OP(aclnnAddbmm, [](Tensor self, Tensor a, Tensor b, Scalar beta, Scalar alpha, T
 })
 
 OP(aclnnSiluBackward, [](Tensor grad, Tensor self, Tensor out) { at::silu_backward_out(out, grad, self); })
-OP(aclnnSigmoidBackward,
-   [](Tensor grad, Tensor output, Tensor out) { at::sigmoid_backward_out(out, grad, output); })
-OP(aclnnTanhBackward,
-   [](Tensor grad, Tensor output, Tensor out) { at::tanh_backward_out(out, grad, output); })
-OP(aclnnThreshold, [](Tensor self, Scalar threshold, Scalar value, Tensor out) {
-  at::threshold_out(out, self, threshold, value);
-})
+OP(aclnnSigmoidBackward, [](Tensor grad, Tensor output, Tensor out) { at::sigmoid_backward_out(out, grad, output); })
+OP(aclnnTanhBackward, [](Tensor grad, Tensor output, Tensor out) { at::tanh_backward_out(out, grad, output); })
+OP(aclnnThreshold,
+   [](Tensor self, Scalar threshold, Scalar value, Tensor out) { at::threshold_out(out, self, threshold, value); })
 OP(aclnnThresholdBackward, [](Tensor grad, Tensor self, Scalar threshold, Tensor out) {
   at::threshold_backward_out(out, grad, self, threshold);
 })
 OP(aclnnGelu, [](Tensor self, Tensor out) { at::gelu_out(out, self); })
 OP(aclnnGeluBackward, [](Tensor grad, Tensor self, Tensor out) { at::gelu_backward_out(out, grad, self); })
-OP(aclnnGeluV2,
-   [](Tensor self, int64_t tanh, Tensor out) { at::gelu_out(out, self, tanh != 0 ? "tanh" : "none"); })
+OP(aclnnGeluV2, [](Tensor self, int64_t tanh, Tensor out) { at::gelu_out(out, self, tanh != 0 ? "tanh" : "none"); })
 OP(aclnnGeluBackwardV2, [](Tensor grad, Tensor self, std::string approximate, Tensor out) {
   at::gelu_backward_out(out, grad, self, approximate);
 })
@@ -57,13 +53,10 @@ OP(aclnnLeakyReluBackward, [](Tensor grad, Tensor self, Scalar slope, bool is_re
 OP(aclnnElu, [](Tensor self, Scalar alpha, Scalar scale, Scalar input_scale, Tensor out) {
   at::elu_out(out, self, alpha, scale, input_scale);
 })
-OP(aclnnEluBackward,
-   [](Tensor grad, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self, Tensor out) {
-     at::elu_backward_out(out, grad, alpha, scale, input_scale, is_result, self);
-   })
-OP(aclnnSoftplus, [](Tensor self, Scalar beta, Scalar threshold, Tensor out) {
-  at::softplus_out(out, self, beta, threshold);
-})
+OP(aclnnEluBackward, [](Tensor grad, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self,
+                        Tensor out) { at::elu_backward_out(out, grad, alpha, scale, input_scale, is_result, self); })
+OP(aclnnSoftplus,
+   [](Tensor self, Scalar beta, Scalar threshold, Tensor out) { at::softplus_out(out, self, beta, threshold); })
 OP(aclnnSoftplusBackward, [](Tensor grad, Tensor self, Scalar beta, Scalar threshold, Tensor out) {
   at::softplus_backward_out(out, grad, self, beta, threshold);
 })
@@ -75,30 +68,27 @@ OP(aclnnLogSigmoid, [](Tensor self, Tensor out) { at::log_sigmoid_out(out, self)
 OP(aclnnLogSigmoidBackward,
    [](Tensor grad, Tensor self, Tensor, Tensor out) { out.copy_(grad * at::sigmoid(at::neg(self))); })
 
-OP(aclnnSoftmax, [](Tensor self, int64_t dim, Tensor out) {
-  at::_softmax_out(out, self.to(out.scalar_type()), dim, false);
-})
+OP(aclnnSoftmax,
+   [](Tensor self, int64_t dim, Tensor out) { at::_softmax_out(out, self.to(out.scalar_type()), dim, false); })
 OP(aclnnSoftmaxBackward, [](Tensor grad, Tensor output, int64_t dim, Tensor out) {
   out.copy_(at::_softmax_backward_data(grad, output, dim, output.scalar_type()));
 })
-OP(aclnnLogSoftmax, [](Tensor self, int64_t dim, Tensor out) {
-  at::_log_softmax_out(out, self.to(out.scalar_type()), dim, false);
-})
+OP(aclnnLogSoftmax,
+   [](Tensor self, int64_t dim, Tensor out) { at::_log_softmax_out(out, self.to(out.scalar_type()), dim, false); })
 OP(aclnnLogSoftmaxBackward, [](Tensor grad, Tensor output, int64_t dim, Tensor out) {
   out.copy_(at::_log_softmax_backward_data(grad, output, dim, output.scalar_type()));
 })
 
-OP(aclnnLayerNorm, [](Tensor input, Ints shape, Optional<Tensor> weight, Optional<Tensor> bias, double eps,
-                      Tensor out, Optional<Tensor> mean, Optional<Tensor> rstd) {
+OP(aclnnLayerNorm, [](Tensor input, Ints shape, Optional<Tensor> weight, Optional<Tensor> bias, double eps, Tensor out,
+                      Optional<Tensor> mean, Optional<Tensor> rstd) {
   const auto [normed, found_mean, found_rstd] = at::native_layer_norm(input, shape, weight, bias, eps);
   out.copy_(normed);
   if (mean) mean->copy_(found_mean);
   if (rstd) rstd->copy_(found_rstd);
 })
 OP(aclnnLayerNormBackward,
-   [](Tensor grad, Tensor input, Ints shape, Tensor mean, Tensor rstd, Optional<Tensor> weight,
-      Optional<Tensor> bias, Bools mask, Optional<Tensor> grad_input, Optional<Tensor> grad_weight,
-      Optional<Tensor> grad_bias) {
+   [](Tensor grad, Tensor input, Ints shape, Tensor mean, Tensor rstd, Optional<Tensor> weight, Optional<Tensor> bias,
+      Bools mask, Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
      const auto wanted = twin::MakeGradientMask(mask);
      twin::CopyMasked(wanted,
                       at::native_layer_norm_backward(grad, input, shape, mean.to(input.scalar_type()),
@@ -106,44 +96,40 @@ OP(aclnnLayerNormBackward,
                       grad_input, grad_weight, grad_bias);
    })
 
-OP(aclnnNLLLoss, [](Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, int64_t ignore,
-                    Tensor out, Tensor total_weight) {
+OP(aclnnNLLLoss, [](Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, int64_t ignore, Tensor out,
+                    Tensor total_weight) {
   const auto [loss, total] = at::nll_loss_forward(self, target.to(at::kLong), weight, reduction, ignore);
   out.copy_(loss);
   total_weight.copy_(total);
 })
-OP(aclnnNLLLossBackward, [](Tensor grad, Tensor self, Tensor target, Optional<Tensor> weight,
-                            int64_t reduction, int64_t ignore, Tensor total_weight, Tensor out) {
+OP(aclnnNLLLossBackward, [](Tensor grad, Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction,
+                            int64_t ignore, Tensor total_weight, Tensor out) {
   out.copy_(at::nll_loss_backward(grad, self, target.to(at::kLong), weight, reduction, ignore, total_weight));
 })
-OP(aclnnMseLoss, [](Tensor self, Tensor target, int64_t reduction, Tensor out) {
-  out.copy_(at::mse_loss(self, target, reduction));
-})
+OP(aclnnMseLoss,
+   [](Tensor self, Tensor target, int64_t reduction, Tensor out) { out.copy_(at::mse_loss(self, target, reduction)); })
 OP(aclnnMseLossBackward, [](Tensor grad, Tensor self, Tensor target, int64_t reduction, Tensor out) {
   at::mse_loss_backward_out(out, grad, self, target, reduction);
 })
-OP(aclnnL1Loss, [](Tensor self, Tensor target, int64_t reduction, Tensor out) {
-  out.copy_(at::l1_loss(self, target, reduction));
-})
+OP(aclnnL1Loss,
+   [](Tensor self, Tensor target, int64_t reduction, Tensor out) { out.copy_(at::l1_loss(self, target, reduction)); })
 OP(aclnnSmoothL1Loss, [](Tensor self, Tensor target, int64_t reduction, float beta, Tensor out) {
   out.copy_(at::smooth_l1_loss(self, target, reduction, beta));
 })
-OP(aclnnSmoothL1LossBackward,
-   [](Tensor grad, Tensor self, Tensor target, int64_t reduction, float beta, Tensor out) {
-     at::smooth_l1_loss_backward_out(out, grad, self, target, reduction, beta);
-   })
-OP(aclnnBinaryCrossEntropy,
-   [](Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, Tensor out) {
-     out.copy_(at::binary_cross_entropy(self, target, weight, reduction));
-   })
+OP(aclnnSmoothL1LossBackward, [](Tensor grad, Tensor self, Tensor target, int64_t reduction, float beta, Tensor out) {
+  at::smooth_l1_loss_backward_out(out, grad, self, target, reduction, beta);
+})
+OP(aclnnBinaryCrossEntropy, [](Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, Tensor out) {
+  out.copy_(at::binary_cross_entropy(self, target, weight, reduction));
+})
 OP(aclnnBinaryCrossEntropyBackward,
    [](Tensor grad, Tensor self, Tensor target, Optional<Tensor> weight, int64_t reduction, Tensor out) {
      at::binary_cross_entropy_backward_out(out, grad, self, target, weight, reduction);
    })
-OP(aclnnBinaryCrossEntropyWithLogits, [](Tensor self, Tensor target, Optional<Tensor> weight,
-                                         Optional<Tensor> positive, int64_t reduction, Tensor out) {
-  out.copy_(at::binary_cross_entropy_with_logits(self, target, weight, positive, reduction));
-})
+OP(aclnnBinaryCrossEntropyWithLogits,
+   [](Tensor self, Tensor target, Optional<Tensor> weight, Optional<Tensor> positive, int64_t reduction, Tensor out) {
+     out.copy_(at::binary_cross_entropy_with_logits(self, target, weight, positive, reduction));
+   })
 OP(aclnnKlDiv, [](Tensor self, Tensor target, int64_t reduction, bool log_target, Tensor out) {
   out.copy_(at::kl_div(self, target, reduction, log_target));
 })

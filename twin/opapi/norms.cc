@@ -51,8 +51,8 @@ OP(aclnnBatchNormBackward,
       Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
      const auto wanted = twin::MakeGradientMask(mask);
      twin::CopyMasked(wanted,
-                      at::native_batch_norm_backward(grad, input, weight, mean, variance, saved_mean,
-                                                     saved_invstd, training, eps, wanted),
+                      at::native_batch_norm_backward(grad, input, weight, mean, variance, saved_mean, saved_invstd,
+                                                     training, eps, wanted),
                       grad_input, grad_weight, grad_bias);
    })
 
@@ -78,14 +78,14 @@ OP(aclnnBatchNormGatherStatsWithCounts,
      follow(running_mean, middle);
      follow(running_variance, variance * all / (all - 1));
    })
-OP(aclnnBatchNormElemt, [](Tensor input, Optional<Tensor> weight, Optional<Tensor> bias, Tensor mean,
-                           Tensor invstd, double, Tensor out) {
-  Tensor normed = (input - PerChannel(mean, input)) * PerChannel(Weighted(invstd, weight), input);
-  if (bias && bias->defined()) normed = normed + PerChannel(*bias, input);
-  out.copy_(normed);
-})
-OP(aclnnBatchNormReduceBackward, [](Tensor grad, Tensor input, Tensor mean, Tensor invstd, Optional<Tensor>,
-                                    bool, bool, bool, Optional<Tensor> sum_grad, Optional<Tensor> sum_product,
+OP(aclnnBatchNormElemt,
+   [](Tensor input, Optional<Tensor> weight, Optional<Tensor> bias, Tensor mean, Tensor invstd, double, Tensor out) {
+     Tensor normed = (input - PerChannel(mean, input)) * PerChannel(Weighted(invstd, weight), input);
+     if (bias && bias->defined()) normed = normed + PerChannel(*bias, input);
+     out.copy_(normed);
+   })
+OP(aclnnBatchNormReduceBackward, [](Tensor grad, Tensor input, Tensor mean, Tensor invstd, Optional<Tensor>, bool, bool,
+                                    bool, Optional<Tensor> sum_grad, Optional<Tensor> sum_product,
                                     Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
   const Tensor wide = grad.to(at::kFloat);
   const Tensor sum = wide.sum(OverChannels(input));
@@ -95,35 +95,31 @@ OP(aclnnBatchNormReduceBackward, [](Tensor grad, Tensor input, Tensor mean, Tens
   Put(grad_weight, product * invstd);
   Put(grad_bias, sum);
 })
-OP(aclnnBatchNormElemtBackward,
-   [](Tensor grad, Tensor input, Tensor mean, Tensor invstd, Optional<Tensor> weight, Tensor sum_grad,
-      Tensor sum_product, Tensor counts, Tensor out) {
-     const Tensor all = counts.to(at::kFloat).sum();
-     const Tensor level = PerChannel(sum_grad / all, input);
-     const Tensor slope = PerChannel(sum_product / all * invstd.square(), input);
-     out.copy_((grad - level - (input - PerChannel(mean, input)) * slope) *
-               PerChannel(Weighted(invstd, weight), input));
-   })
+OP(aclnnBatchNormElemtBackward, [](Tensor grad, Tensor input, Tensor mean, Tensor invstd, Optional<Tensor> weight,
+                                   Tensor sum_grad, Tensor sum_product, Tensor counts, Tensor out) {
+  const Tensor all = counts.to(at::kFloat).sum();
+  const Tensor level = PerChannel(sum_grad / all, input);
+  const Tensor slope = PerChannel(sum_product / all * invstd.square(), input);
+  out.copy_((grad - level - (input - PerChannel(mean, input)) * slope) * PerChannel(Weighted(invstd, weight), input));
+})
 
-OP(aclnnGroupNorm,
-   [](Tensor input, Optional<Tensor> weight, Optional<Tensor> bias, int64_t batch, int64_t channels,
-      int64_t pixels, int64_t groups, double eps, Tensor out, Tensor mean, Tensor rstd) {
-     const auto [normed, found_mean, found_rstd] =
-         at::native_group_norm(input, weight, bias, batch, channels, pixels, groups, eps);
-     out.copy_(normed);
-     mean.copy_(found_mean);
-     rstd.copy_(found_rstd);
-   })
-OP(aclnnGroupNormBackward,
-   [](Tensor grad, Tensor input, Tensor mean, Tensor rstd, Optional<Tensor> weight, int64_t batch,
-      int64_t channels, int64_t pixels, int64_t groups, Bools mask, Optional<Tensor> grad_input,
-      Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
-     const auto wanted = twin::MakeGradientMask(mask);
-     twin::CopyMasked(wanted,
-                      at::native_group_norm_backward(grad.contiguous(), input.contiguous(), mean, rstd,
-                                                     weight, batch, channels, pixels, groups, wanted),
-                      grad_input, grad_weight, grad_bias);
-   })
+OP(aclnnGroupNorm, [](Tensor input, Optional<Tensor> weight, Optional<Tensor> bias, int64_t batch, int64_t channels,
+                      int64_t pixels, int64_t groups, double eps, Tensor out, Tensor mean, Tensor rstd) {
+  const auto [normed, found_mean, found_rstd] =
+      at::native_group_norm(input, weight, bias, batch, channels, pixels, groups, eps);
+  out.copy_(normed);
+  mean.copy_(found_mean);
+  rstd.copy_(found_rstd);
+})
+OP(aclnnGroupNormBackward, [](Tensor grad, Tensor input, Tensor mean, Tensor rstd, Optional<Tensor> weight,
+                              int64_t batch, int64_t channels, int64_t pixels, int64_t groups, Bools mask,
+                              Optional<Tensor> grad_input, Optional<Tensor> grad_weight, Optional<Tensor> grad_bias) {
+  const auto wanted = twin::MakeGradientMask(mask);
+  twin::CopyMasked(wanted,
+                   at::native_group_norm_backward(grad.contiguous(), input.contiguous(), mean, rstd, weight, batch,
+                                                  channels, pixels, groups, wanted),
+                   grad_input, grad_weight, grad_bias);
+})
 
 // torch_npu's SyncBatchNorm looks its statistics up by name.
 namespace {
@@ -152,8 +148,7 @@ void BatchNormGather(const NamedCall& call) {
   View(call.outputs.at(0)).copy_(mean);
   View(call.outputs.at(1)).copy_((variance + static_cast<double>(Attribute<float>(call, "eps"))).rsqrt());
   const Tensor new_mean = View(call.inputs.at(3)) * (1 - momentum) + mean * momentum;
-  const Tensor new_variance =
-      View(call.inputs.at(4)) * (1 - momentum) + variance * count / (count - 1) * momentum;
+  const Tensor new_variance = View(call.inputs.at(4)) * (1 - momentum) + variance * count / (count - 1) * momentum;
   View(call.outputs.at(2)).copy_(new_mean);
   View(call.outputs.at(3)).copy_(new_variance);
 }

@@ -109,8 +109,7 @@ using twin::MakeList;
 
 TWIN_API aclTensor* aclCreateTensor(const int64_t* view_dims, uint64_t view_dims_num, aclDataType data_type,
                                     const int64_t* stride, int64_t offset, aclFormat format,
-                                    const int64_t* storage_dims, uint64_t storage_dims_num,
-                                    void* tensor_data) {
+                                    const int64_t* storage_dims, uint64_t storage_dims_num, void* tensor_data) {
   return twin::Guarded(__func__, [&] {
     const at::ScalarType type = twin::AtenType(data_type);
     char* first = static_cast<char*>(tensor_data) + offset * static_cast<int64_t>(c10::elementSize(type));
@@ -124,9 +123,8 @@ TWIN_API aclTensor* aclCreateTensor(const int64_t* view_dims, uint64_t view_dims
 }
 
 TWIN_API aclScalar* aclCreateScalar(void* value, aclDataType data_type) {
-  return twin::Guarded(__func__, [&] {
-    return std::make_unique<aclScalar>(aclScalar{.value = twin::ReadScalar(value, data_type)});
-  });
+  return twin::Guarded(
+      __func__, [&] { return std::make_unique<aclScalar>(aclScalar{.value = twin::ReadScalar(value, data_type)}); });
 }
 
 TWIN_API aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {

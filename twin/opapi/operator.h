@@ -170,24 +170,23 @@ struct Operator<Body, void (Lambda::*)(Args...) const> {
 // A C function cannot derive its parameter types from a lambda, but a symbol can be resolved when it is
 // looked up: both names are indirect functions (ifunc, which glibc supports on x86_64 and aarch64) that
 // resolve to the templates.
-#define OP(operator_name, ...)                                                                       \
-  namespace {                                                                                        \
-  struct operator_name##Body {                                                                       \
-    static inline ::twin::Registration operation{#operator_name};                                    \
-    static constexpr auto call = __VA_ARGS__;                                                        \
-  };                                                                                                 \
-  }                                                                                                  \
-  extern "C" {                                                                                       \
-  __attribute__((used)) static auto operator_name##FindPrepare() {                                   \
-    return &::twin::Operator<operator_name##Body>::Prepare;                                          \
-  }                                                                                                  \
-  __attribute__((used)) static auto operator_name##FindLaunch() { return &::twin::Launch; }          \
-  __attribute__((                                                                                    \
-      visibility("default"),                                                                         \
-      ifunc(#operator_name "FindPrepare"))) decltype(::twin::Operator<operator_name##Body>::Prepare) \
-      operator_name##GetWorkspaceSize;                                                               \
-  __attribute__((visibility("default"),                                                              \
-                 ifunc(#operator_name "FindLaunch"))) decltype(::twin::Launch) operator_name;        \
+#define OP(operator_name, ...)                                                                                         \
+  namespace {                                                                                                          \
+  struct operator_name##Body {                                                                                         \
+    static inline ::twin::Registration operation{#operator_name};                                                      \
+    static constexpr auto call = __VA_ARGS__;                                                                          \
+  };                                                                                                                   \
+  }                                                                                                                    \
+  extern "C" {                                                                                                         \
+  __attribute__((used)) static auto operator_name##FindPrepare() {                                                     \
+    return &::twin::Operator<operator_name##Body>::Prepare;                                                            \
+  }                                                                                                                    \
+  __attribute__((used)) static auto operator_name##FindLaunch() { return &::twin::Launch; }                            \
+  __attribute__((                                                                                                      \
+      visibility("default"),                                                                                           \
+      ifunc(#operator_name                                                                                             \
+            "FindPrepare"))) decltype(::twin::Operator<operator_name##Body>::Prepare) operator_name##GetWorkspaceSize; \
+  __attribute__((visibility("default"), ifunc(#operator_name "FindLaunch"))) decltype(::twin::Launch) operator_name;   \
   }
 
 namespace twin {

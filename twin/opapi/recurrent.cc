@@ -51,10 +51,8 @@ void LstmGrad(const NamedCall& call) {
   WantsForward(call);
   const auto in = [&](size_t k) { return Wide(call.inputs.at(k)); };
   WantsNoLengths(call.inputs.at(16));
-  const Tensor x = in(0), weight = in(1), first_h = Rows(call.inputs.at(4)),
-               first_c = Rows(call.inputs.at(5));
-  const Tensor h = in(6), c = in(7), dy = in(8), i = in(11), j = in(12), f = in(13), o = in(14),
-               squashed = in(15);
+  const Tensor x = in(0), weight = in(1), first_h = Rows(call.inputs.at(4)), first_c = Rows(call.inputs.at(5));
+  const Tensor h = in(6), c = in(7), dy = in(8), i = in(11), j = in(12), f = in(13), o = in(14), squashed = in(15);
   Tensor dh = Rows(call.inputs.at(9)), dc = Rows(call.inputs.at(10));
   Tensor dw = at::zeros_like(weight), db = at::zeros({weight.size(1)}, weight.options());
   const Tensor dx = at::empty_like(x);
@@ -103,8 +101,8 @@ void GruGrad(const NamedCall& call) {
   WantsForward(call);
   const auto in = [&](size_t k) { return Wide(call.inputs.at(k)); };
   WantsNoLengths(call.inputs.at(12));
-  const Tensor x = in(0), wi = in(1), wh = in(2), first_h = Rows(call.inputs.at(4)), h = in(5), dy = in(6),
-               z = in(8), r = in(9), n = in(10), of_h = in(11);
+  const Tensor x = in(0), wi = in(1), wh = in(2), first_h = Rows(call.inputs.at(4)), h = in(5), dy = in(6), z = in(8),
+               r = in(9), n = in(10), of_h = in(11);
   Tensor dh = Rows(call.inputs.at(7));
   Tensor dwi = at::zeros_like(wi), dwh = at::zeros_like(wh), dbi = at::zeros({wi.size(1)}, wi.options()),
          dbh = at::zeros_like(dbi);

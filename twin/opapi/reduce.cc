@@ -20,10 +20,8 @@ OP(aclnnProdDim, [](Tensor self, int64_t dim, bool keepdim, ScalarType type, Ten
 })
 OP(aclnnAll, [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::all_out(out, self, dims, keepdim); })
 OP(aclnnAny, [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::any_out(out, self, dims, keepdim); })
-OP(aclnnAmax,
-   [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::amax_out(out, self, dims, keepdim); })
-OP(aclnnAmin,
-   [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::amin_out(out, self, dims, keepdim); })
+OP(aclnnAmax, [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::amax_out(out, self, dims, keepdim); })
+OP(aclnnAmin, [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::amin_out(out, self, dims, keepdim); })
 OP(aclnnAminmax, [](Tensor self, Ints dims, bool keepdim, Tensor min, Tensor max) {
   at::amin_out(min, self, dims, keepdim);
   at::amax_out(max, self, dims, keepdim);
@@ -55,16 +53,12 @@ OP(aclnnMedianDim, [](Tensor self, int64_t dim, bool keepdim, Tensor values, Ten
 OP(aclnnKthvalue, [](Tensor self, int64_t k, int64_t dim, bool keepdim, Tensor values, Tensor indices) {
   at::kthvalue_out(values, indices, self, k, dim, keepdim);
 })
-OP(aclnnArgMax,
-   [](Tensor self, int64_t dim, bool keepdim, Tensor out) { out.copy_(at::argmax(self, dim, keepdim)); })
-OP(aclnnArgMin,
-   [](Tensor self, int64_t dim, bool keepdim, Tensor out) { out.copy_(at::argmin(self, dim, keepdim)); })
-OP(aclnnNorm, [](Tensor self, Scalar p, Ints dims, bool keepdim, Tensor out) {
-  out.copy_(at::norm(self, p, dims, keepdim));
-})
+OP(aclnnArgMax, [](Tensor self, int64_t dim, bool keepdim, Tensor out) { out.copy_(at::argmax(self, dim, keepdim)); })
+OP(aclnnArgMin, [](Tensor self, int64_t dim, bool keepdim, Tensor out) { out.copy_(at::argmin(self, dim, keepdim)); })
+OP(aclnnNorm,
+   [](Tensor self, Scalar p, Ints dims, bool keepdim, Tensor out) { out.copy_(at::norm(self, p, dims, keepdim)); })
 OP(aclnnLinalgVectorNorm, [](Tensor self, Scalar ord, Ints dims, bool keepdim, ScalarType type, Tensor out) {
-  out.copy_(
-      at::linalg_vector_norm(self, ord, dims.empty() ? at::OptionalIntArrayRef() : dims, keepdim, type));
+  out.copy_(at::linalg_vector_norm(self, ord, dims.empty() ? at::OptionalIntArrayRef() : dims, keepdim, type));
 })
 OP(aclnnLogSumExp,
    [](Tensor self, Ints dims, bool keepdim, Tensor out) { at::logsumexp_out(out, self, dims, keepdim); })
@@ -79,12 +73,11 @@ OP(aclnnVarMean, [](Tensor self, Ints dims, int64_t correction, bool keepdim, Te
   var.copy_(found_var);
   mean.copy_(found_mean);
 })
-OP(aclnnStdMeanCorrection,
-   [](Tensor self, Ints dims, int64_t correction, bool keepdim, Tensor std, Tensor mean) {
-     const auto [found_std, found_mean] = at::std_mean(self, dims, Scalar(correction), keepdim);
-     std.copy_(found_std);
-     mean.copy_(found_mean);
-   })
+OP(aclnnStdMeanCorrection, [](Tensor self, Ints dims, int64_t correction, bool keepdim, Tensor std, Tensor mean) {
+  const auto [found_std, found_mean] = at::std_mean(self, dims, Scalar(correction), keepdim);
+  std.copy_(found_std);
+  mean.copy_(found_mean);
+})
 OP(aclnnTrace, [](Tensor self, Tensor out) { out.copy_(at::trace(self)); })
 OP(aclnnBincount, [](Tensor self, Optional<Tensor> weights, int64_t min_length, Tensor out) {
   out.copy_(at::bincount(self, weights, min_length));
@@ -93,11 +86,9 @@ OP(aclnnHistc, [](Tensor self, int64_t bins, Scalar min, Scalar max, Tensor out)
   out.copy_(at::histc(self.to(at::kFloat), bins, min, max));
 })
 
-OP(aclnnCumsum,
-   [](Tensor self, int64_t dim, ScalarType type, Tensor out) { at::cumsum_out(out, self, dim, type); })
-OP(aclnnCumprod, [](Tensor self, Scalar dim, ScalarType type, Tensor out) {
-  at::cumprod_out(out, self, dim.toLong(), type);
-})
+OP(aclnnCumsum, [](Tensor self, int64_t dim, ScalarType type, Tensor out) { at::cumsum_out(out, self, dim, type); })
+OP(aclnnCumprod,
+   [](Tensor self, Scalar dim, ScalarType type, Tensor out) { at::cumprod_out(out, self, dim.toLong(), type); })
 OP(aclnnCummax, [](Tensor self, int64_t dim, Tensor values, Tensor indices) {
   const auto [found, where] = at::cummax(self, dim);
   values.copy_(found);
@@ -112,23 +103,22 @@ OP(aclnnCummin, [](Tensor self, int64_t dim, Tensor values, Tensor indices) {
 OP(aclnnSort, [](Tensor self, bool stable, int64_t dim, bool descending, Tensor values, Tensor indices) {
   at::sort_out(values, indices, self, stable, dim, descending);
 })
-OP(aclnnTopk, [](Tensor self, int64_t k, int64_t dim, bool largest, bool sorted, Tensor values,
-                 Tensor indices) { at::topk_out(values, indices, self, k, dim, largest, sorted); })
-OP(aclnnSearchSorted,
-   [](Tensor sequence, Tensor self, bool int32, bool right, Optional<Tensor> sorter, Tensor out) {
-     at::searchsorted_out(out, sequence, self, int32, right, std::nullopt, sorter);
-   })
-OP(aclnnSearchSorteds,
-   [](Tensor sequence, Scalar self, bool int32, bool right, Optional<Tensor> sorter, Tensor out) {
-     out.copy_(at::searchsorted(sequence, self, int32, right, std::nullopt, sorter));
-   })
+OP(aclnnTopk, [](Tensor self, int64_t k, int64_t dim, bool largest, bool sorted, Tensor values, Tensor indices) {
+  at::topk_out(values, indices, self, k, dim, largest, sorted);
+})
+OP(aclnnSearchSorted, [](Tensor sequence, Tensor self, bool int32, bool right, Optional<Tensor> sorter, Tensor out) {
+  at::searchsorted_out(out, sequence, self, int32, right, std::nullopt, sorter);
+})
+OP(aclnnSearchSorteds, [](Tensor sequence, Scalar self, bool int32, bool right, Optional<Tensor> sorter, Tensor out) {
+  out.copy_(at::searchsorted(sequence, self, int32, right, std::nullopt, sorter));
+})
 OP(aclnnUnique, [](Tensor self, bool sorted, bool inverse, Resizable values, Tensor inverse_out) {
   const auto [found, back] = at::_unique(self, sorted, inverse);
   values.Set(found);
   if (inverse) inverse_out.copy_(back);
 })
-OP(aclnnUnique2, [](Tensor self, bool sorted, bool inverse, bool counts, Resizable values,
-                    Resizable inverse_out, Resizable counts_out) {
+OP(aclnnUnique2, [](Tensor self, bool sorted, bool inverse, bool counts, Resizable values, Resizable inverse_out,
+                    Resizable counts_out) {
   const auto [found, back, how_many] = at::_unique2(self, sorted, inverse, counts);
   values.Set(found);
   if (inverse) inverse_out.Set(back);

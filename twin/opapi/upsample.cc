@@ -15,9 +15,8 @@ Scale Given(double scale) { return scale <= 0 || scale == 1 ? std::nullopt : Sca
 
 }  // namespace
 
-OP(aclnnUpsampleNearest1dV2, [](Tensor self, Ints size, float scale, Tensor out) {
-  out.copy_(at::upsample_nearest1d(self, size, Given(scale)));
-})
+OP(aclnnUpsampleNearest1dV2,
+   [](Tensor self, Ints size, float scale, Tensor out) { out.copy_(at::upsample_nearest1d(self, size, Given(scale))); })
 OP(aclnnUpsampleNearest1dBackward, [](Tensor grad, Ints size, Ints input_size, double scale, Tensor out) {
   out.copy_(at::upsample_nearest1d_backward(grad, size, input_size, Given(scale)));
 })
@@ -33,17 +32,15 @@ OP(aclnnUpsampleNearest3d, [](Tensor self, Ints size, double depth, double heigh
 })
 OP(aclnnUpsampleNearest3dBackward,
    [](Tensor grad, Ints size, Ints input_size, double depth, double height, double width, Tensor out) {
-     out.copy_(
-         at::upsample_nearest3d_backward(grad, size, input_size, Given(depth), Given(height), Given(width)));
+     out.copy_(at::upsample_nearest3d_backward(grad, size, input_size, Given(depth), Given(height), Given(width)));
    })
 
 OP(aclnnUpsampleNearestExact1d, [](Tensor self, Ints size, double scale, Tensor out) {
   out.copy_(at::_upsample_nearest_exact1d(self, size, Given(scale)));
 })
-OP(aclnnUpsampleNearestExact1dBackward,
-   [](Tensor grad, Ints size, Ints input_size, double scale, Tensor out) {
-     out.copy_(at::_upsample_nearest_exact1d_backward(grad, size, input_size, Given(scale)));
-   })
+OP(aclnnUpsampleNearestExact1dBackward, [](Tensor grad, Ints size, Ints input_size, double scale, Tensor out) {
+  out.copy_(at::_upsample_nearest_exact1d_backward(grad, size, input_size, Given(scale)));
+})
 OP(aclnnUpsampleNearestExact2d, [](Tensor self, Ints size, double height, double width, Tensor out) {
   out.copy_(at::_upsample_nearest_exact2d(self, size, Given(height), Given(width)));
 })
@@ -55,18 +52,16 @@ OP(aclnnUpsampleNearestExact2dBackward,
 OP(aclnnUpsampleLinear1d, [](Tensor self, Ints size, bool corners, double scale, Tensor out) {
   out.copy_(at::upsample_linear1d(self, size, corners, Given(scale)));
 })
-OP(aclnnUpsampleLinear1dBackward,
-   [](Tensor grad, Ints size, Ints input_size, bool corners, double scale, Tensor out) {
-     out.copy_(at::upsample_linear1d_backward(grad, size, input_size, corners, Given(scale)));
-   })
-OP(aclnnUpsampleBilinear2d,
-   [](Tensor self, Ints size, bool corners, double height, double width, Tensor out) {
-     out.copy_(at::upsample_bilinear2d(self, size, corners, Given(height), Given(width)));
-   })
-OP(aclnnUpsampleBilinear2dBackwardV2, [](Tensor grad, Ints size, Ints input_size, bool corners, double height,
-                                         double width, Tensor out) {
-  out.copy_(at::upsample_bilinear2d_backward(grad, size, input_size, corners, Given(height), Given(width)));
+OP(aclnnUpsampleLinear1dBackward, [](Tensor grad, Ints size, Ints input_size, bool corners, double scale, Tensor out) {
+  out.copy_(at::upsample_linear1d_backward(grad, size, input_size, corners, Given(scale)));
 })
+OP(aclnnUpsampleBilinear2d, [](Tensor self, Ints size, bool corners, double height, double width, Tensor out) {
+  out.copy_(at::upsample_bilinear2d(self, size, corners, Given(height), Given(width)));
+})
+OP(aclnnUpsampleBilinear2dBackwardV2,
+   [](Tensor grad, Ints size, Ints input_size, bool corners, double height, double width, Tensor out) {
+     out.copy_(at::upsample_bilinear2d_backward(grad, size, input_size, corners, Given(height), Given(width)));
+   })
 OP(aclnnUpsampleBicubic2d, [](Tensor self, Ints size, bool corners, double height, double width, Tensor out) {
   out.copy_(at::upsample_bicubic2d(self, size, corners, Given(height), Given(width)));
 })
@@ -78,8 +73,8 @@ OP(aclnnUpsampleTrilinear3d,
    [](Tensor self, Ints size, bool corners, double depth, double height, double width, Tensor out) {
      out.copy_(at::upsample_trilinear3d(self, size, corners, Given(depth), Given(height), Given(width)));
    })
-OP(aclnnUpsampleTrilinear3dBackward, [](Tensor grad, Ints size, Ints input_size, bool corners, double depth,
-                                        double height, double width, Tensor out) {
-  out.copy_(at::upsample_trilinear3d_backward(grad, size, input_size, corners, Given(depth), Given(height),
-                                              Given(width)));
-})
+OP(aclnnUpsampleTrilinear3dBackward,
+   [](Tensor grad, Ints size, Ints input_size, bool corners, double depth, double height, double width, Tensor out) {
+     out.copy_(
+         at::upsample_trilinear3d_backward(grad, size, input_size, corners, Given(depth), Given(height), Given(width)));
+   })

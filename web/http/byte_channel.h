@@ -1,5 +1,5 @@
-// ByteChannel: bytes to and from a server, plainly over TCP (Socket, here) or through TLS (tls_channel.h). Waits no longer than it
-// was told. Knows no HTTP. No torch.
+// ByteChannel: bytes to and from a server, plainly over TCP (Socket, here) or through TLS (tls_channel.h). Waits no
+// longer than it was told. Knows no HTTP. No torch.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct WaitRules {
   std::string who = {};    // in errors: "the reward endpoint http://…"
   std::string limit = {};  // in errors: what sets the time, "rl.reward_seconds"
   double seconds = 60;
-  bool per_wait = false;                // the time is for each wait for the other side; otherwise for all of them together
+  bool per_wait = false;  // the time is for each wait for the other side; otherwise for all of them together
   std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the answer any more
 };
 

@@ -37,8 +37,8 @@ class HttpReply {
  public:
   virtual ~HttpReply() = default;
   virtual void Send(HttpAnswer answer) = 0;
-  // The same with a body of so many bytes that comes piece by piece, the next one when the last is on its way: next() is
-  // called on the server's thread, returns nothing after the last piece, and cuts the client off where it throws.
+  // The same with a body of so many bytes that comes piece by piece, the next one when the last is on its way: next()
+  // is called on the server's thread, returns nothing after the last piece, and cuts the client off where it throws.
   virtual void SendPieces(HttpAnswer head, int64_t bytes, std::function<std::string()> next);
   // Server-sent events, one after another: each `data` becomes "data: …\n\n". A client that reads them too
   // slowly is cut off.

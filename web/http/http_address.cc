@@ -34,8 +34,10 @@ std::optional<HttpTarget> ParseAddress(const std::string& address) {
                    .path = place.size() < rest.size() ? rest.substr(place.size()) : "/",
                    .tls = tls};
   if (parts.path.starts_with("?")) parts.path = "/" + parts.path;
-  if (parts.host.starts_with("[") && parts.host.ends_with("]")) parts.host = parts.host.substr(1, parts.host.size() - 2);
-  const bool digits = !parts.port.empty() && std::ranges::all_of(parts.port, [](char c) { return c >= '0' && c <= '9'; });
+  if (parts.host.starts_with("[") && parts.host.ends_with("]"))
+    parts.host = parts.host.substr(1, parts.host.size() - 2);
+  const bool digits =
+      !parts.port.empty() && std::ranges::all_of(parts.port, [](char c) { return c >= '0' && c <= '9'; });
   const bool plain = std::ranges::none_of(address, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
   if (parts.host.empty() || parts.host.find('@') != std::string::npos || !digits || !plain) return std::nullopt;
   return parts;

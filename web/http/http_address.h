@@ -18,7 +18,8 @@ struct HttpTarget {
 // Nothing: it is not such an address.
 std::optional<HttpTarget> ParseAddress(const std::string& address);
 
-// For a key that accepts plain HTTP only: refuses others, https among them. `key` is where the address stands in the configuration.
+// For a key that accepts plain HTTP only: refuses others, https among them. `key` is where the address stands in the
+// configuration.
 HttpTarget ParseHttpTarget(const std::string& address, const std::string& key);
 
 // Where `location` of an answer from `from` leads: a whole address, or a path on the same server. Nothing: neither.

@@ -17,11 +17,13 @@ constexpr char kHeadEnd[] = "\r\n\r\n";
 // A proxy gets the whole address of what it is to fetch; behind a tunnel there is none.
 std::string RequestText(const HttpTarget& target, const HttpQuestion& question, const HttpProxy* proxy) {
   const std::string method = !question.method.empty() ? question.method : question.body.empty() ? "GET" : "POST";
-  std::string text = Concat(method, " ", proxy != nullptr ? target.text() : target.path, " HTTP/1.1\r\nHost: ", target.authority(),
-                            "\r\nUser-Agent: trireme\r\nConnection: close\r\nAccept-Encoding: identity\r\n");
+  std::string text =
+      Concat(method, " ", proxy != nullptr ? target.text() : target.path, " HTTP/1.1\r\nHost: ", target.authority(),
+             "\r\nUser-Agent: trireme\r\nConnection: close\r\nAccept-Encoding: identity\r\n");
   if (proxy != nullptr) text += proxy->AuthorizationLine();
   if (!question.api_key.empty()) text += "Authorization: Bearer " + question.api_key + "\r\n";
-  if (!question.body.empty()) text += Concat("Content-Type: application/json\r\nContent-Length: ", question.body.size(), "\r\n");
+  if (!question.body.empty())
+    text += Concat("Content-Type: application/json\r\nContent-Length: ", question.body.size(), "\r\n");
   for (const auto& [name, value] : question.headers) text += Concat(name, ": ", value, "\r\n");
   return text + "\r\n" + question.body;
 }
@@ -51,7 +53,8 @@ HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
   HttpBody body(result, [&](std::string_view bytes) {
     if (sinks) return question.sink(result, bytes);
     result.body += bytes;
-    if (result.body.size() > kLargestAnswer) throw RuntimeError(question.who, " answered with more than ", kLargestAnswer, " bytes");
+    if (result.body.size() > kLargestAnswer)
+      throw RuntimeError(question.who, " answered with more than ", kLargestAnswer, " bytes");
   });
   body.Take(begin);
   std::vector<char> buffer(size_t{1} << 18);
@@ -62,17 +65,20 @@ HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
   }
   if (body.ended() || body.MayEndHere()) return result;
   const int64_t length = result.content_length();
-  throw RuntimeError(question.who, " closed the connection after ", body.taken(), length < 0 ? "" : Concat(" of ", length),
-                     " bytes of its answer");
+  throw RuntimeError(question.who, " closed the connection after ", body.taken(),
+                     length < 0 ? "" : Concat(" of ", length), " bytes of its answer");
 }
 
 // Afterwards the proxy passes on what is sent and received.
 void OpenTunnel(Socket& socket, const HttpTarget& target, const HttpProxy& proxy) {
-  const std::string place = Concat(target.host.find(':') == std::string::npos ? target.host : "[" + target.host + "]", ":", target.port);
-  socket.Send(Concat("CONNECT ", place, " HTTP/1.1\r\nHost: ", place, "\r\nUser-Agent: trireme\r\n", proxy.AuthorizationLine(), "\r\n"));
+  const std::string place =
+      Concat(target.host.find(':') == std::string::npos ? target.host : "[" + target.host + "]", ":", target.port);
+  socket.Send(Concat("CONNECT ", place, " HTTP/1.1\r\nHost: ", place, "\r\nUser-Agent: trireme\r\n",
+                     proxy.AuthorizationLine(), "\r\n"));
   const HttpHead head = ReceiveHead(socket, socket.who()).first;
   if (head.status >= 200 && head.status < 300) return;
-  throw RuntimeError(socket.who(), " cannot be reached: the proxy ", proxy.target.authority(), " (", proxy.variable, ") answered ", head.reason);
+  throw RuntimeError(socket.who(), " cannot be reached: the proxy ", proxy.target.authority(), " (", proxy.variable,
+                     ") answered ", head.reason);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A client for one HTTP request at a time: connects, asks, reads the answer to its end. Each request has a connection of its own, so
-// that a server may restart between them. What is asked is up to the callers. No torch.
+// A client for one HTTP request at a time: connects, asks, reads the answer to its end. Each request has a connection
+// of its own, so that a server may restart between them. What is asked is up to the callers. No torch.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@
 namespace trireme {
 
 struct HttpQuestion {
-  std::string body = {};     // JSON; empty: a GET
-  std::string api_key = {};  // empty: none
-  std::string who = {};      // in errors: "the reward endpoint http://…"
-  std::string limit = {};    // in errors: "rl.reward_seconds"
-  double seconds = 60;       // for the whole answer; with `sink` for each wait
+  std::string body = {};                // JSON; empty: a GET
+  std::string api_key = {};             // empty: none
+  std::string who = {};                 // in errors: "the reward endpoint http://…"
+  std::string limit = {};               // in errors: "rl.reward_seconds"
+  double seconds = 60;                  // for the whole answer; with `sink` for each wait
   std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the answer any more
 
-  bool by_proxy = false;     // through the proxy that the environment names (http_proxy.h), if it names one
+  bool by_proxy = false;  // through the proxy that the environment names (http_proxy.h), if it names one
 
   std::string method = {};                                        // empty: GET or POST
   std::vector<std::pair<std::string, std::string>> headers = {};  // more of them

@@ -40,7 +40,8 @@ const std::string& HttpHead::header(const std::string& lower_case_name) const {
 int64_t HttpHead::content_length() const { return NumberIn(header("content-length"), 10); }
 
 bool HttpHead::redirects() const {
-  return (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) && !header("location").empty();
+  return (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) &&
+         !header("location").empty();
 }
 
 HttpHead ParseHttpHead(std::string_view text) {
@@ -55,7 +56,8 @@ HttpHead ParseHttpHead(std::string_view text) {
     text = end == std::string_view::npos ? "" : text.substr(end + 2);
     const std::string_view line = text.substr(0, text.find("\r\n"));
     const size_t colon = line.find(':');
-    if (colon != std::string_view::npos) head.headers.emplace(LowerCase(line.substr(0, colon)), Trimmed(line.substr(colon + 1)));
+    if (colon != std::string_view::npos)
+      head.headers.emplace(LowerCase(line.substr(0, colon)), Trimmed(line.substr(colon + 1)));
   }
   return head;
 }
@@ -95,7 +97,8 @@ void HttpBody::TakeChunks(std::string_view bytes) {
     }
     const size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
-    if (line_.size() > kLongestChunkLine) throw RuntimeError("the answer has a broken chunk: a line of more than ", kLongestChunkLine, " bytes");
+    if (line_.size() > kLongestChunkLine)
+      throw RuntimeError("the answer has a broken chunk: a line of more than ", kLongestChunkLine, " bytes");
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
     TakeLine(std::string(Trimmed(std::exchange(line_, ""))));

@@ -1,5 +1,5 @@
-// What stands in an HTTP/1.1 answer: its first line, headers, and a body of known length, in chunks, or up to the end of the
-// connection. Parses bytes; knows no sockets. No torch.
+// What stands in an HTTP/1.1 answer: its first line, headers, and a body of known length, in chunks, or up to the end
+// of the connection. Parses bytes; knows no sockets. No torch.
 #pragma once
 
 #include <cstdint>

@@ -39,9 +39,11 @@ std::optional<Named> Variable(const std::string& lower_case) {
 std::string PercentDecoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool coded = text[i] == '%' && i + 2 < text.size() && std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0 &&
+    const bool coded = text[i] == '%' && i + 2 < text.size() &&
+                       std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0 &&
                        std::isxdigit(static_cast<unsigned char>(text[i + 2])) != 0;
-    decoded += coded ? static_cast<char>(std::strtol(std::string(text.substr(i + 1, 2)).c_str(), nullptr, 16)) : text[i];
+    decoded +=
+        coded ? static_cast<char>(std::strtol(std::string(text.substr(i + 1, 2)).c_str(), nullptr, 16)) : text[i];
     if (coded) i += 2;
   }
   return decoded;
@@ -49,8 +51,8 @@ std::string PercentDecoded(std::string_view text) {
 
 std::string Base64(const std::string& text) {
   std::string coded(4 * ((text.size() + 2) / 3) + 1, 0);
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(coded.data()), reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(coded.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
   coded.resize(static_cast<size_t>(size));
   return coded;
 }
@@ -65,7 +67,8 @@ HttpProxy ParseProxy(const Named& named) {
   }
   const std::optional<HttpTarget> target = ParseAddress(address);
   // Not the value itself: it may hold a password.
-  if (!target || target->tls) throw InputError(named.variable, " names '", address, "'; wanted http://[NAME:PASSWORD@]HOST:PORT");
+  if (!target || target->tls)
+    throw InputError(named.variable, " names '", address, "'; wanted http://[NAME:PASSWORD@]HOST:PORT");
   proxy.target = *target;
   return proxy;
 }

@@ -56,8 +56,8 @@ struct Shared {  // by all connections
   HttpHandler handler;
   int64_t connections = 0;
   std::map<std::string, int64_t> connections_of;  // by the client's address
-  std::atomic<int64_t> answering = 0;  // requests whose answer is not yet sent
-  asio::io_context context{1};         // last: what it still holds refers to the others
+  std::atomic<int64_t> answering = 0;             // requests whose answer is not yet sent
+  asio::io_context context{1};                    // last: what it still holds refers to the others
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -85,12 +85,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!self->gone_) error ? self->Close() : self->AwaitRequest();
     });
   }
-  void Refuse() {  // one connection too many
+  void Refuse() {                       // one connection too many
     if (stream_.tls()) return Close();  // a handshake is what it must not get
     keep_alive_ = false;
     SetAnswering(true);
-    Answer(AnswerOf(
-        {.status = 503, .message = "too many connections", .code = "overloaded", .type = "server_error"}));
+    Answer(AnswerOf({.status = 503, .message = "too many connections", .code = "overloaded", .type = "server_error"}));
   }
   void Close() {
     gone_ = true;
@@ -185,9 +184,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void ReadHeader() {
     Deadline(shared_.limits.header_seconds);
-    http::async_read_header(
-        stream_, buffer_, *parser_,
-        [self = shared_from_this()](error_code error, size_t) { self->HeaderCame(error); });
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](error_code error, size_t) { self->HeaderCame(error); });
   }
 
   void HeaderCame(error_code error) {
@@ -207,10 +205,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Deadline(shared_.limits.body_seconds);
     if (beast::iequals(head[http::field::expect], "100-continue")) {
       auto text = std::make_shared<std::string>("HTTP/1.1 100 Continue\r\n\r\n");
-      asio::async_write(stream_, asio::buffer(*text),
-                        [self = shared_from_this(), text](error_code failed, size_t) {
-                          failed ? self->Close() : self->ReadBody();
-                        });
+      asio::async_write(stream_, asio::buffer(*text), [self = shared_from_this(), text](error_code failed, size_t) {
+        failed ? self->Close() : self->ReadBody();
+      });
       return;
     }
     ReadBody();
@@ -251,7 +248,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The request without its body.
   HttpRequest Head() const {
     const auto& head = parser_->get();
-    HttpRequest request{.method = std::string(head.method_string()), .target = std::string(head.target()), .headers = {}, .secure = stream_.tls()};
+    HttpRequest request{.method = std::string(head.method_string()),
+                        .target = std::string(head.target()),
+                        .headers = {},
+                        .secure = stream_.tls()};
     for (const auto& field : head) {
       request.headers[LowerCase(std::string(field.name_string()))] = std::string(field.value());
     }
@@ -291,15 +291,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     writing_ = true;
     Deadline(shared_.limits.write_seconds);
-    asio::async_write(stream_, asio::buffer(queue_.front()),
-                      [self = shared_from_this()](error_code error, size_t) {
-                        self->writing_ = false;
-                        if (self->gone_) return;
-                        if (error) return self->Close();
-                        self->queued_ -= static_cast<int64_t>(self->queue_.front().size());
-                        self->queue_.pop_front();
-                        self->Write();
-                      });
+    asio::async_write(stream_, asio::buffer(queue_.front()), [self = shared_from_this()](error_code error, size_t) {
+      self->writing_ = false;
+      if (self->gone_) return;
+      if (error) return self->Close();
+      self->queued_ -= static_cast<int64_t>(self->queue_.front().size());
+      self->queue_.pop_front();
+      self->Write();
+    });
   }
 
   void SetAnswering(bool answering) {
@@ -366,9 +365,7 @@ class ConnectionReply : public HttpReply {
   }
   void Send(HttpAnswer answer) override {
     ended_ = true;
-    Post([answer = std::move(answer)](Connection& connection) mutable {
-      connection.Answer(std::move(answer));
-    });
+    Post([answer = std::move(answer)](Connection& connection) mutable { connection.Answer(std::move(answer)); });
   }
   void SendPieces(HttpAnswer head, int64_t bytes, std::function<std::string()> next) override {
     ended_ = true;
@@ -377,9 +374,8 @@ class ConnectionReply : public HttpReply {
     });
   }
   void StartEvents(std::map<std::string, std::string> headers) override {
-    Post([headers = std::move(headers)](Connection& connection) mutable {
-      connection.StartEvents(std::move(headers));
-    });
+    Post(
+        [headers = std::move(headers)](Connection& connection) mutable { connection.StartEvents(std::move(headers)); });
   }
   void Event(std::string data) override {
     Post([data = std::move(data)](Connection& connection) { connection.Event(data); });
@@ -393,10 +389,9 @@ class ConnectionReply : public HttpReply {
  private:
   template <typename Call>
   void Post(Call call) {
-    asio::post(shared_.context,
-               [connection = connection_, number = number_, call = std::move(call)]() mutable {
-                 if (connection->number() == number) call(*connection);
-               });
+    asio::post(shared_.context, [connection = connection_, number = number_, call = std::move(call)]() mutable {
+      if (connection->number() == number) call(*connection);
+    });
   }
 
   std::shared_ptr<Connection> connection_;
@@ -438,8 +433,7 @@ class HttpServer::Parts {
     thread_ = std::thread([this] { shared_.context.run(); });
   }
   ~Parts() {
-    for (int i = 0; i < 200 && shared_.answering > 0; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 200 && shared_.answering > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     shared_.context.stop();
     thread_.join();
   }
@@ -456,8 +450,7 @@ class HttpServer::Parts {
     error_code error;
     const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
     if (error)
-      throw InputError("--host ", host,
-                       ": wanted an IP address of this machine, such as 127.0.0.1 or 0.0.0.0");
+      throw InputError("--host ", host, ": wanted an IP address of this machine, such as 127.0.0.1 or 0.0.0.0");
     const tcp::endpoint endpoint(address, port);
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);

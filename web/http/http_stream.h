@@ -73,8 +73,8 @@ inline std::unique_ptr<boost::asio::ssl::context> OpenTls(const std::string& cer
   }
   context->use_private_key_file(key, ssl::context::pem, error);
   if (error) {
-    throw InputError("--tls-key ", key, ": ", error.message(),
-                     "; wanted a PEM file with the private key of ", certificate, ", without a pass phrase");
+    throw InputError("--tls-key ", key, ": ", error.message(), "; wanted a PEM file with the private key of ",
+                     certificate, ", without a pass phrase");
   }
   return context;
 }

@@ -10,7 +10,9 @@ HttpResult AskFollowing(HttpTarget target, HttpQuestion question, const Redirect
     HttpResult result = AskHttp(target, question);
     if (!result.redirects()) return result;
     const auto next = ResolveLocation(target, result.header("location"));
-    if (!next) throw RuntimeError(question.who, " redirects to '", result.header("location").substr(0, 200), "', which is not an address");
+    if (!next)
+      throw RuntimeError(question.who, " redirects to '", result.header("location").substr(0, 200),
+                         "', which is not an address");
     if (!SameOrigin(target, *next)) {
       if (suffices && suffices(result)) return result;
       question.api_key.clear();

@@ -21,7 +21,8 @@ std::string TlsReason() {
 SSL_CTX* ClientContext() {
   static SSL_CTX* const context = [] {
     SSL_CTX* made = SSL_CTX_new(TLS_client_method());
-    if (made == nullptr || SSL_CTX_set_default_verify_paths(made) != 1 || SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION) != 1) {
+    if (made == nullptr || SSL_CTX_set_default_verify_paths(made) != 1 ||
+        SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION) != 1) {
       throw RuntimeError("TLS cannot be used: ", TlsReason());
     }
     SSL_CTX_set_verify(made, SSL_VERIFY_PEER, nullptr);
@@ -59,7 +60,8 @@ TlsChannel::TlsChannel(Socket& socket, const std::string& host) : socket_(socket
   if (Run([&] { return SSL_do_handshake(ssl_.get()); }) == 1) return;
   const long verified = SSL_get_verify_result(ssl_.get());
   const std::string why = verified == X509_V_OK ? TlsReason() : X509_verify_cert_error_string(verified);
-  throw RuntimeError(socket_.who(), verified == X509_V_OK ? ": no TLS connection: " : ": its certificate is not trusted: ", why,
+  throw RuntimeError(socket_.who(),
+                     verified == X509_V_OK ? ": no TLS connection: " : ": its certificate is not trusted: ", why,
                      verified == X509_V_OK ? "" : "; SSL_CERT_FILE may name a file with the certificates to trust");
 }
 

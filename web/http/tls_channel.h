@@ -1,5 +1,5 @@
-// TlsChannel: TLS 1.2 and newer over a socket, by OpenSSL, as a client. The server's certificate must be valid for the host's name,
-// by the certificates that the system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR. No torch.
+// TlsChannel: TLS 1.2 and newer over a socket, by OpenSSL, as a client. The server's certificate must be valid for the
+// host's name, by the certificates that the system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR. No torch.
 #pragma once
 
 #include <memory>

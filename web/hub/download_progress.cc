@@ -28,8 +28,8 @@ void DownloadProgress::At(const std::string& file, int64_t file_bytes, int64_t f
   std::ostringstream text;
   if (rate > 0) text << ", " << static_cast<int64_t>(static_cast<double>(total_bytes_ - here) / rate) << " s left";
   TRIREME_LOG(INFO) << what_ << ": " << SizeText(here) << " of " << SizeText(total_bytes_) << " ("
-                    << 100 * here / (total_bytes_ > 0 ? total_bytes_ : 1) << " %), " << SizeText(static_cast<int64_t>(rate))
-                    << " per second" << text.str() << ", at " << file;
+                    << 100 * here / (total_bytes_ > 0 ? total_bytes_ : 1) << " %), "
+                    << SizeText(static_cast<int64_t>(rate)) << " per second" << text.str() << ", at " << file;
   fresh_bytes_ = 0;
   last_ = Clock::now();
 }

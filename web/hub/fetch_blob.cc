@@ -9,10 +9,10 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "web/hub/blob_digest.h"
-#include "web/hub/retries.h"
 #include "core/io/file_system.h"
 #include "net/fd.h"
+#include "web/hub/blob_digest.h"
+#include "web/hub/retries.h"
 
 namespace trireme {
 namespace {
@@ -26,13 +26,15 @@ int64_t BytesIn(const fs::path& file) {
 }
 
 [[noreturn]] void RefuseToWrite(const fs::path& file) {
-  throw InputError(file.string(), ": cannot be written: ", std::strerror(errno), "; free some space, or set HF_HUB_CACHE to another directory");
+  throw InputError(file.string(), ": cannot be written: ", std::strerror(errno),
+                   "; free some space, or set HF_HUB_CACHE to another directory");
 }
 
 // A file that is never truncated: another process may be writing the same bytes.
 class PartialFile {
  public:
-  explicit PartialFile(const fs::path& path) : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
+  explicit PartialFile(const fs::path& path)
+      : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
     if (!fd_.valid()) RefuseToWrite(path_);
   }
   void Write(int64_t position, std::string_view bytes) const {
@@ -51,8 +53,8 @@ class PartialFile {
 };
 
 // The rest of the file, or as much of it as comes: a runtime error if that is not all.
-void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial, Retries& retries,
-              DownloadProgress& progress) {
+void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
+              Retries& retries, DownloadProgress& progress) {
   if (BytesIn(partial) > file.size) RemoveAll(partial);
   const int64_t here = BytesIn(partial);
   const PartialFile writer(partial);
@@ -60,7 +62,9 @@ void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file,
   int64_t end = here;
   hub.Read(commit, file, here, [&](int64_t position, std::string_view bytes) {
     end = position + std::ssize(bytes);
-    if (end > file.size) throw InputError(file.name, ": ", hub.who(), " sends more than its ", file.size, " bytes; try again, or set HF_ENDPOINT");
+    if (end > file.size)
+      throw InputError(file.name, ": ", hub.who(), " sends more than its ", file.size,
+                       " bytes; try again, or set HF_ENDPOINT");
     writer.Write(position, bytes);
     if (end > here) retries.Progressed();
     progress.At(file.name, end, std::ssize(bytes));
@@ -68,7 +72,8 @@ void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file,
   if (end < file.size) throw RuntimeError(file.name, ": ", hub.who(), " sent ", end, " of ", file.size, " bytes");
 }
 
-void ReadAll(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial, DownloadProgress& progress) {
+void ReadAll(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
+             DownloadProgress& progress) {
   for (Retries retries;;) {
     try {
       return ReadRest(hub, commit, file, partial, retries, progress);
@@ -80,7 +85,8 @@ void ReadAll(const HubApi& hub, const std::string& commit, const HubFile& file, 
 
 }  // namespace
 
-void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& blob, DownloadProgress& progress) {
+void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& blob,
+               DownloadProgress& progress) {
   const fs::path partial = blob.string() + ".incomplete";
   std::string digest;
   for (int tries = 0; tries < 2; ++tries) {  // the first may have begun with bytes that a crash damaged
@@ -93,8 +99,8 @@ void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file
     TRIREME_LOG(WARNING) << file.name << ": the bytes that came have the digest " << digest << ", not " << file.digest;
     RemoveAll(partial);
   }
-  throw InputError(file.name, ": what ", hub.who(), " sends has the ", digest.size() == 64 ? "sha256 " : "sha1 ", digest, "; wanted ",
-                   file.digest, ": check HF_ENDPOINT and the proxies on the way");
+  throw InputError(file.name, ": what ", hub.who(), " sends has the ", digest.size() == 64 ? "sha256 " : "sha1 ",
+                   digest, "; wanted ", file.digest, ": check HF_ENDPOINT and the proxies on the way");
 }
 
 }  // namespace trireme

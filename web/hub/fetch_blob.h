@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// `blob` exists and is verified when this returns; until then its bytes are in BLOB.incomplete. The caller holds the blob's lock;
-// where a file system has none, two processes write the same bytes to the same positions. An input error if the bytes are not those
-// of the digest, twice, or cannot be written.
+// `blob` exists and is verified when this returns; until then its bytes are in BLOB.incomplete. The caller holds the
+// blob's lock; where a file system has none, two processes write the same bytes to the same positions. An input error
+// if the bytes are not those of the digest, twice, or cannot be written.
 void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file, const std::filesystem::path& blob,
                DownloadProgress& progress);
 

@@ -15,7 +15,8 @@ namespace {
 constexpr char kAnswerLimit[] = "HF_HUB_ETAG_TIMEOUT", kWaitLimit[] = "HF_HUB_DOWNLOAD_TIMEOUT";
 
 bool IsHex(const std::string& text, size_t digits) {
-  return text.size() == digits && std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return text.size() == digits &&
+         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 // W/"abc" and "abc" are abc.
@@ -53,13 +54,16 @@ int64_t PartBegin(const HttpHead& head) {
 HubListing ParseHubListing(const std::string& json, const std::string& who) {
   const Json answer = TryParseJson(json);
   HubListing listing;
-  if (answer.is_object() && answer.contains("sha") && answer["sha"].is_string()) listing.commit = answer["sha"].get<std::string>();
+  if (answer.is_object() && answer.contains("sha") && answer["sha"].is_string())
+    listing.commit = answer["sha"].get<std::string>();
   const auto siblings = answer.is_object() ? answer.find("siblings") : answer.end();
   if (!IsHex(listing.commit, 40) || siblings == answer.end() || !siblings->is_array()) {
-    throw InputError(who, " answered '", json.substr(0, 80), "'; wanted a commit and the files of a model: is HF_ENDPOINT a hub?");
+    throw InputError(who, " answered '", json.substr(0, 80),
+                     "'; wanted a commit and the files of a model: is HF_ENDPOINT a hub?");
   }
   for (const Json& file : *siblings) {
-    if (file.is_object() && file.contains("rfilename") && file["rfilename"].is_string()) listing.files.push_back(file["rfilename"]);
+    if (file.is_object() && file.contains("rfilename") && file["rfilename"].is_string())
+      listing.files.push_back(file["rfilename"]);
   }
   return listing;
 }
@@ -82,14 +86,19 @@ void HubApi::RefuseStatus(const HttpHead& head, const std::string& what) const {
   const std::string answered = Concat(what, ": ", who(), " answered ", head.reason, ": ");
   const std::string& code = head.header("x-error-code");
   if (IsTemporary(head.status)) throw RuntimeError(what, ": ", who(), " answered ", head.reason, "; try again later");
-  if (code == "RevisionNotFound") throw InputError(answered, "it has no revision '", name_.revision, "'; name another after the @");
+  if (code == "RevisionNotFound")
+    throw InputError(answered, "it has no revision '", name_.revision, "'; name another after the @");
   if (head.status == 401 && code != "GatedRepo") {
-    throw InputError(answered, "there is no such model, or it is private or gated; check the name, or set HF_TOKEN (hf auth login) to the ",
-                     "token of an account that may read it");
+    throw InputError(
+        answered,
+        "there is no such model, or it is private or gated; check the name, or set HF_TOKEN (hf auth login) to the ",
+        "token of an account that may read it");
   }
   if (head.status == 401 || head.status == 403) {
-    throw InputError(answered, "it is gated, and ", server_.token.empty() ? "no token was sent" : "the token's account has no access",
-                     "; request access on ", who(), ", and set HF_TOKEN (hf auth login) to the token of an account that has it");
+    throw InputError(answered, "it is gated, and ",
+                     server_.token.empty() ? "no token was sent" : "the token's account has no access",
+                     "; request access on ", who(),
+                     ", and set HF_TOKEN (hf auth login) to the token of an account that has it");
   }
   if (head.status == 404) throw InputError(answered, "there is no such model; check the name, and HF_ENDPOINT");
   throw InputError(answered, "wanted 200; check HF_ENDPOINT");
@@ -99,8 +108,11 @@ HubListing HubApi::List() const {
   const std::string revision = name_.revision.empty() ? "main" : name_.revision;
   const HttpTarget target = TargetOf(Concat("/api/models/", name_.id(), "/revision/", revision));
   for (Retries retries;;) {  // a server that cannot be reached is not asked again: there may be no network at all
-    const HttpResult result = AskFollowing(
-        target, {.api_key = server_.token, .who = server_.endpoint.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds, .by_proxy = true});
+    const HttpResult result = AskFollowing(target, {.api_key = server_.token,
+                                                    .who = server_.endpoint.text(),
+                                                    .limit = kAnswerLimit,
+                                                    .seconds = server_.answer_seconds,
+                                                    .by_proxy = true});
     if (result.status == 200) return ParseHubListing(result.body, target.text());
     try {
       RefuseStatus(result, "its list of files");
@@ -115,9 +127,14 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
   for (Retries retries;;) {
     try {
       // Storage servers have digests of their own: what the hub says of a file stands in the redirection to them.
-      const HttpResult result = AskFollowing(
-          target, {.api_key = server_.token, .who = target.text(), .limit = kAnswerLimit, .seconds = server_.answer_seconds, .by_proxy = true, .method = "HEAD"},
-          [](const HttpHead& head) { return !TagOf(head).empty(); });
+      const HttpResult result = AskFollowing(target,
+                                             {.api_key = server_.token,
+                                              .who = target.text(),
+                                              .limit = kAnswerLimit,
+                                              .seconds = server_.answer_seconds,
+                                              .by_proxy = true,
+                                              .method = "HEAD"},
+                                             [](const HttpHead& head) { return !TagOf(head).empty(); });
       if (result.status != 200 && !result.redirects()) RefuseStatus(result, file);
       return ParseHubFile(file, result, target.text());
     } catch (const Error& error) {
@@ -129,12 +146,17 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
 void HubApi::Read(const std::string& commit, const HubFile& file, int64_t offset, const Sink& sink) const {
   const HttpTarget target = TargetOf(Concat("/", name_.id(), "/resolve/", commit, "/", PercentEncoded(file.name)));
   int64_t position = -1;
-  HttpQuestion question{.api_key = server_.token, .who = target.text(), .limit = kWaitLimit, .seconds = server_.wait_seconds, .by_proxy = true};
+  HttpQuestion question{.api_key = server_.token,
+                        .who = target.text(),
+                        .limit = kWaitLimit,
+                        .seconds = server_.wait_seconds,
+                        .by_proxy = true};
   if (offset > 0) question.headers.emplace_back("Range", Concat("bytes=", offset, "-"));
   question.sink = [&](const HttpHead& head, std::string_view bytes) {
     if (position < 0) {
       position = head.status == 206 ? PartBegin(head) : 0;
-      if (position < 0 || position > offset) throw RuntimeError(target.text(), " sends other bytes than those from ", offset, " on");
+      if (position < 0 || position > offset)
+        throw RuntimeError(target.text(), " sends other bytes than those from ", offset, " on");
     }
     sink(position, bytes);
     position += std::ssize(bytes);

@@ -1,5 +1,5 @@
-// What a hub is asked: the files of a model at a revision, the digest and size of a file, its bytes. A refusal is an input error that
-// says what to do; what may go away by itself is a runtime error. Writes nothing. No torch.
+// What a hub is asked: the files of a model at a revision, the digest and size of a file, its bytes. A refusal is an
+// input error that says what to do; what may go away by itself is a runtime error. Writes nothing. No torch.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class HubApi {
   HubListing List() const;
   HubFile Describe(const std::string& commit, const std::string& file) const;
 
-  // The bytes from `offset` on; `sink` takes the position of each part: from 0, if the server does not send parts of files.
+  // The bytes from `offset` on; `sink` takes the position of each part: from 0, if the server does not send parts of
+  // files.
   using Sink = std::function<void(int64_t position, std::string_view bytes)>;
   void Read(const std::string& commit, const HubFile& file, int64_t offset, const Sink& sink) const;
 

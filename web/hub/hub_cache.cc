@@ -22,8 +22,9 @@ void AddHuggingFace(const HubName& name, std::vector<fs::path>& places) {
   std::string commit = revision;
   if (PathExists(ref)) {
     commit = ReadTextFile(ref.string());
-    commit.erase(std::find_if(commit.begin(), commit.end(), [](unsigned char letter) { return std::isspace(letter) != 0; }),
-                 commit.end());
+    commit.erase(
+        std::find_if(commit.begin(), commit.end(), [](unsigned char letter) { return std::isspace(letter) != 0; }),
+        commit.end());
   }
   places.push_back(repository / "snapshots" / commit);
 }
@@ -87,8 +88,9 @@ std::string ModelDirectory(const std::string& path, const std::string& key) {
   const CachedModel cached = FindCached(*name);
   if (!cached.directory.empty()) return cached.directory;
   const std::string why = WhyNoDownloads();
-  throw InputError(key, ": ", NotCached(path, cached), why.empty() ? "" : Concat(", and ", why, ", so that nothing is downloaded"),
-                   "; use hf download ", name->id(), ", or modelscope download --model ", name->id());
+  throw InputError(key, ": ", NotCached(path, cached),
+                   why.empty() ? "" : Concat(", and ", why, ", so that nothing is downloaded"), "; use hf download ",
+                   name->id(), ", or modelscope download --model ", name->id());
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Models by their name on a hub ("Qwen/Qwen3-8B"): where huggingface_hub and ModelScope keep what they have downloaded. Looks at
-// directories only; hub_download.h downloads. No torch.
+// Models by their name on a hub ("Qwen/Qwen3-8B"): where huggingface_hub and ModelScope keep what they have downloaded.
+// Looks at directories only; hub_download.h downloads. No torch.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 namespace trireme {
 
 struct CachedModel {
-  std::string directory = {};                     // empty: it is in no cache
-  bool whole = false;                             // as far as its own files tell, no weights are missing
+  std::string directory = {};                      // empty: it is in no cache
+  bool whole = false;                              // as far as its own files tell, no weights are missing
   std::vector<std::filesystem::path> looked = {};  // all directories that it could be in
 };
 CachedModel FindCached(const HubName& name);
@@ -20,8 +20,8 @@ CachedModel FindCached(const HubName& name);
 // "models--Qwen--Qwen3-8B" in huggingface_hub's cache.
 std::filesystem::path HuggingFaceRepository(const HubName& name);
 
-// A path that exists is returned as it is, and so is anything that is not shaped like a name. Otherwise the directory of that model
-// in a local cache. An input error, which begins with `key`, says where it was looked for.
+// A path that exists is returned as it is, and so is anything that is not shaped like a name. Otherwise the directory
+// of that model in a local cache. An input error, which begins with `key`, says where it was looked for.
 std::string ModelDirectory(const std::string& path, const std::string& key);
 
 // "Qwen/Qwen3-8B is neither a directory nor in a hub's cache (looked for …)": the beginning of an error.

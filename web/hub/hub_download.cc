@@ -15,18 +15,19 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/io/atomic_file.h"
+#include "core/io/user_cache.h"
 #include "web/hub/fetch_blob.h"
 #include "web/hub/hub_cache.h"
 #include "web/hub/hub_files.h"
-#include "core/io/atomic_file.h"
-#include "core/io/user_cache.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kCacheTag[] = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of models from a hub: backups need not have it.\n";
+constexpr char kCacheTag[] =
+    "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of models from a hub: backups need not have it.\n";
 
 struct HubSnapshot {
   fs::path cache, repository;
@@ -43,10 +44,11 @@ HubSnapshot Ask(const HubApi& hub, HubParts parts) {
   HubSnapshot snapshot{HuggingFaceCache(), HuggingFaceRepository(hub.name()), listing.commit, {}};
   std::vector<std::string> needed = NeededFiles(listing.files);
   if (needed.empty() || !MakesAModel(needed.back())) {
-    throw InputError(hub.who(), " has neither config.json nor adapter_config.json among its ", Counted(std::ssize(listing.files), "file"),
-                     "; wanted a model that transformers or PEFT can load");
+    throw InputError(hub.who(), " has neither config.json nor adapter_config.json among its ",
+                     Counted(std::ssize(listing.files), "file"), "; wanted a model that transformers or PEFT can load");
   }
-  if (parts == HubParts::kWithoutWeights) std::erase_if(needed, [](const std::string& file) { return file.ends_with(".safetensors"); });
+  if (parts == HubParts::kWithoutWeights)
+    std::erase_if(needed, [](const std::string& file) { return file.ends_with(".safetensors"); });
   for (const std::string& file : needed) snapshot.files.push_back(hub.Describe(listing.commit, file));
   return snapshot;
 }
@@ -64,7 +66,8 @@ int64_t MissingBytes(const HubSnapshot& snapshot) {
 }
 
 void MakeFolders(const HubSnapshot& snapshot) {
-  for (const fs::path& folder : {snapshot.repository / "blobs", snapshot.repository / "refs", snapshot.folder(), snapshot.locks()}) {
+  for (const fs::path& folder :
+       {snapshot.repository / "blobs", snapshot.repository / "refs", snapshot.folder(), snapshot.locks()}) {
     MakeUserCache(folder, "a model from a hub", "HF_HUB_CACHE");
   }
   const fs::path tag = snapshot.cache / "CACHEDIR.TAG";
@@ -74,9 +77,12 @@ void MakeFolders(const HubSnapshot& snapshot) {
 void RefuseWithoutSpace(const HubSnapshot& snapshot, int64_t missing) {
   std::error_code unknown;
   const fs::space_info space = fs::space(snapshot.repository, unknown);
-  if (unknown || space.available == static_cast<std::uintmax_t>(-1) || static_cast<std::uintmax_t>(missing) <= space.available) return;
+  if (unknown || space.available == static_cast<std::uintmax_t>(-1) ||
+      static_cast<std::uintmax_t>(missing) <= space.available)
+    return;
   throw InputError(SizeText(missing), " are missing, and ", snapshot.cache.string(), " has room for ",
-                   SizeText(static_cast<int64_t>(space.available)), "; free some, or set HF_HUB_CACHE to another directory");
+                   SizeText(static_cast<int64_t>(space.available)),
+                   "; free some, or set HF_HUB_CACHE to another directory");
 }
 
 void Fetch(const HubApi& hub, const HubSnapshot& snapshot) {
@@ -84,8 +90,9 @@ void Fetch(const HubApi& hub, const HubSnapshot& snapshot) {
                                         [](int64_t sum, const HubFile& file) { return sum + file.size; });
   const int64_t missing = MissingBytes(snapshot);
   RefuseWithoutSpace(snapshot, missing);
-  TRIREME_LOG(INFO) << hub.who() << ", commit " << snapshot.commit << ": " << Counted(std::ssize(snapshot.files), "file") << ", "
-                    << SizeText(total) << ", of which " << SizeText(missing) << " are downloaded to " << snapshot.repository.string();
+  TRIREME_LOG(INFO) << hub.who() << ", commit " << snapshot.commit << ": "
+                    << Counted(std::ssize(snapshot.files), "file") << ", " << SizeText(total) << ", of which "
+                    << SizeText(missing) << " are downloaded to " << snapshot.repository.string();
   DownloadProgress progress(hub.name().id(), total);
   for (const HubFile& file : snapshot.files) {
     const FileLock lock(snapshot.locks() / (file.digest + ".lock"), [&] {
@@ -113,7 +120,9 @@ void Link(const HubSnapshot& snapshot, const HubFile& file) {
   if (symlink(target.c_str(), name.c_str()) == 0 || errno == EEXIST) return;
   const int why = errno;
   CopyWhole(snapshot, file, name, error);
-  if (error) throw InputError(name.string(), ": cannot be made: ", std::strerror(why), "; set HF_HUB_CACHE to another directory");
+  if (error)
+    throw InputError(name.string(), ": cannot be made: ", std::strerror(why),
+                     "; set HF_HUB_CACHE to another directory");
 }
 
 }  // namespace

@@ -11,17 +11,18 @@
 namespace trireme {
 namespace {
 
-constexpr std::array kNeeded = {"*.safetensors",           "*.safetensors.index.json", "config*.json", "*config.json",
-                                "tokenizer*",              "special_tokens_map.json",  "added_tokens.json",
-                                "vocab.json",              "vocab.txt",                "merges.txt",
-                                "chat_template.*"};
+constexpr std::array kNeeded = {
+    "*.safetensors",           "*.safetensors.index.json", "config*.json", "*config.json", "tokenizer*",
+    "special_tokens_map.json", "added_tokens.json",        "vocab.json",   "vocab.txt",    "merges.txt",
+    "chat_template.*"};
 constexpr char kConsolidated[] = "consolidated*";  // the same weights once more, under other names
 
 bool Matches(const std::string& file, const char* glob) { return fnmatch(glob, file.c_str(), FNM_PERIOD) == 0; }
 
 // Of those in folders none: they hold the same in other formats.
 bool IsNeeded(const std::string& file) {
-  if (file.empty() || file.find('/') != std::string::npos || file.size() > 200 || Matches(file, kConsolidated)) return false;
+  if (file.empty() || file.find('/') != std::string::npos || file.size() > 200 || Matches(file, kConsolidated))
+    return false;
   const bool plain = std::ranges::none_of(file, [](unsigned char c) { return c < ' ' || c == 0x7f; });
   return plain && std::ranges::any_of(kNeeded, [&](const char* glob) { return Matches(file, glob); });
 }

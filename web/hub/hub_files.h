@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Of all files of a model those to download, with config.json (or adapter_config.json) at the end: a directory without it is not
-// taken for a model, so that one whose download was interrupted is not used.
+// Of all files of a model those to download, with config.json (or adapter_config.json) at the end: a directory without
+// it is not taken for a model, so that one whose download was interrupted is not used.
 std::vector<std::string> NeededFiles(const std::vector<std::string>& all);
 
 // config.json, or adapter_config.json.

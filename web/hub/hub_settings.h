@@ -1,5 +1,5 @@
-// What the environment says about hubs, by the variables of huggingface_hub: where it keeps files, which server it asks, with which
-// token, and whether it may. No torch.
+// What the environment says about hubs, by the variables of huggingface_hub: where it keeps files, which server it
+// asks, with which token, and whether it may. No torch.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ bool PrefersModelScope();  // USE_MODELSCOPE_HUB
 std::string WhyNoDownloads();
 
 struct HubServer {
-  HttpTarget endpoint;  // HF_ENDPOINT, or https://huggingface.co; its path has no slash at its end
-  std::string token;    // HF_TOKEN, or of the file of `hf auth login`; empty: none
+  HttpTarget endpoint;         // HF_ENDPOINT, or https://huggingface.co; its path has no slash at its end
+  std::string token;           // HF_TOKEN, or of the file of `hf auth login`; empty: none
   double answer_seconds = 10;  // HF_HUB_ETAG_TIMEOUT
   double wait_seconds = 10;    // HF_HUB_DOWNLOAD_TIMEOUT
 };

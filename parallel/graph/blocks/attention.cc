@@ -20,9 +20,11 @@ class Attention : public LayerBlock {
     if (spec_.norms.input) declare.Norm("attention_norm.weight", spec_.hidden, spec_.norms.offset);
     if (spec_.qkv_by_group) {
       const int64_t group = (spec_.heads / spec_.kv_heads + 2) * spec_.head_dim;
-      declare.Columns("attention.qkv", {"attention.qkv"}, {declare.OwnHeads(spec_.kv_heads, group)}, spec_.hidden, spec_.qkv_bias);
+      declare.Columns("attention.qkv", {"attention.qkv"}, {declare.OwnHeads(spec_.kv_heads, group)}, spec_.hidden,
+                      spec_.qkv_bias);
     } else {
-      declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {asked, key, key}, spec_.hidden, spec_.qkv_bias);
+      declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {asked, key, key}, spec_.hidden,
+                      spec_.qkv_bias);
     }
     if (spec_.qk_norm || spec_.late_qk_norm) {
       declare.HeadNorm("attention.q_norm.weight", spec_.head_dim, spec_.norms.offset);
@@ -51,8 +53,8 @@ class Attention : public LayerBlock {
   }
 
   // The input, its norm as the projections read it, queries, keys and values before and after the rotary
-  // embedding (the former for the norms' gradients, or if the device keeps both), once more where they are rearranged in
-  // between, and the attention output; what its own norm reads.
+  // embedding (the former for the norms' gradients, or if the device keeps both), once more where they are rearranged
+  // in between, and the attention output; what its own norm reads.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t queries = HeadsHere(spec_.heads, shape) * spec_.head_dim;
@@ -63,15 +65,15 @@ class Attention : public LayerBlock {
     const int64_t heads = copies * (queries + 2 * keys) * shape.tokens, attended = queries * shape.tokens;
     // With a gate: it, its sigmoid, the product and its two sides.
     const int64_t gate = spec_.output_gate ? 4 * attended : 0;
-    return SavedElements::Of(input + norm + heads + attended + gate + output,
-                             norm + (spec_.output_gate ? 0 : attended), input);
+    return SavedElements::Of(input + norm + heads + attended + gate + output, norm + (spec_.output_gate ? 0 : attended),
+                             input);
   }
 
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value",
                   spec_.window > 0 ? Concat(", window ", spec_.window) : "",
-                  spec_.soft_cap > 0 ? Concat(", soft cap ", spec_.soft_cap) : "",
-                  spec_.sinks ? ", sinks" : "", spec_.output_gate ? ", gated" : "", ")");
+                  spec_.soft_cap > 0 ? Concat(", soft cap ", spec_.soft_cap) : "", spec_.sinks ? ", sinks" : "",
+                  spec_.output_gate ? ", gated" : "", ")");
   }
 
  private:

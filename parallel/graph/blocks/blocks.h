@@ -22,8 +22,8 @@ BlockPointer VisionAttentionBlock(const VisionSpec& spec);
 BlockPointer VisionMlpBlock(const VisionSpec& spec);
 BlockPointer MergerBlock(const MergerSpec& spec);
 
-// How many patches of images a sequence is assumed to have for each of its tokens, to compare the cost of a vision tower
-// with that of the decoder: half of the tokens are of images, four patches each.
+// How many patches of images a sequence is assumed to have for each of its tokens, to compare the cost of a vision
+// tower with that of the decoder: half of the tokens are of images, four patches each.
 inline constexpr int64_t kPatchesPerToken = 2;
 
 // Attention, then the mlp or the experts.

@@ -38,8 +38,8 @@ class DeltaAttention : public LayerBlock {
     return spec_.hidden * (2 * key_ + 2 * value_ + 2 * delta_.value_heads + value_);
   }
 
-  // By chunks: pairs of tokens in a chunk (keys with keys and queries, the system, its solution, what queries read), and
-  // the state read by keys and queries and written.
+  // By chunks: pairs of tokens in a chunk (keys with keys and queries, the system, its solution, what queries read),
+  // and the state read by keys and queries and written.
   double AttentionFlops(double length) const override {
     const double chunk = std::min(length, static_cast<double>(kChunk));
     const auto pairs = static_cast<double>(2 * key_ + delta_.value_heads * kChunk + 2 * value_);

@@ -18,8 +18,7 @@ class Experts : public LayerBlock {
     if (spec_.router_bias) declare.BiasOnSharedTokens("router.logit_bias", experts);
     DeclareExperts(declare);
     if (spec_.router.correction_bias) declare.Untrained("router.bias", experts, spec_.bias_in_row);
-    if (spec_.shared_ffn > 0)
-      DeclareMlp("shared", {.hidden = spec_.hidden, .ffn = spec_.shared_ffn}, declare);
+    if (spec_.shared_ffn > 0) DeclareMlp("shared", {.hidden = spec_.hidden, .ffn = spec_.shared_ffn}, declare);
     if (spec_.shared_gate) declare.OnSharedTokens("shared_gate.weight", 1, spec_.hidden);
   }
 

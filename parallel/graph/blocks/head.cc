@@ -1,6 +1,6 @@
 // The head: norm and logits, for the next token and for the tokens of multi-token prediction. The loss is
-// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token. Of a policy of PPO: a
-// value head beside the logits.
+// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token. Of a policy of PPO:
+// a value head beside the logits.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -23,7 +23,8 @@ class Head : public LayerBlock {
 
   // Whether tied or not.
   int64_t MatMulParameters() const override {
-    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary) + (spec_.values ? spec_.hidden : 0);
+    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary) +
+           (spec_.values ? spec_.hidden : 0);
   }
 
   // Its input and that input's gradient, for each predicted token; never recomputed.
@@ -43,9 +44,8 @@ class Head : public LayerBlock {
 
   std::string ToText() const override {
     if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
-    return Concat("head ", spec_.hidden, " > ", spec_.vocabulary,
-                  spec_.tied ? ", tied to the embedding" : "", spec_.normalised ? ", rows of length 1" : "",
-                  spec_.values ? ", with a value head" : "");
+    return Concat("head ", spec_.hidden, " > ", spec_.vocabulary, spec_.tied ? ", tied to the embedding" : "",
+                  spec_.normalised ? ", rows of length 1" : "", spec_.values ? ", with a value head" : "");
   }
 
  private:

@@ -25,8 +25,8 @@ class LatentAttention : public LayerBlock {
     declare.OnSharedTokens("attention.kv_a.weight", latent_.kv_rank + latent_.qk_rope_head_dim, spec_.hidden);
     declare.HeadNorm("attention.kv_a_norm.weight", latent_.kv_rank);
     declare.Columns("attention.kv_b", {"attention.kv_b"},
-                    {declare.OwnHeads(spec_.heads, latent_.qk_nope_head_dim + latent_.value_dim)},
-                    latent_.kv_rank, false);
+                    {declare.OwnHeads(spec_.heads, latent_.qk_nope_head_dim + latent_.value_dim)}, latent_.kv_rank,
+                    false);
     declare.Rows("attention.output", spec_.hidden, declare.OwnHeads(spec_.heads, latent_.value_dim), false);
   }
 
@@ -50,15 +50,13 @@ class LatentAttention : public LayerBlock {
     const int64_t input = spec_.hidden * shape.TokensBetween(), norm = spec_.hidden * shape.tokens;
     const int64_t heads_here = spec_.heads / shape.tensor;
     const int64_t latents = 2 * (latent_.query_rank + latent_.kv_rank) + latent_.qk_rope_head_dim;
-    const int64_t heads =
-        (latents + heads_here * (2 * latent_.head_dim() + latent_.value_dim)) * shape.tokens;
+    const int64_t heads = (latents + heads_here * (2 * latent_.head_dim() + latent_.value_dim)) * shape.tokens;
     const int64_t attended = heads_here * latent_.value_dim * shape.tokens;
     return SavedElements::Of(input + norm + heads + attended, norm + attended, input);
   }
 
   std::string ToText() const override {
-    return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads,
-                  " key-value)");
+    return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value)");
   }
 
  private:
@@ -68,8 +66,6 @@ class LatentAttention : public LayerBlock {
 
 }  // namespace
 
-BlockPointer LatentAttentionBlock(const AttentionSpec& spec) {
-  return std::make_unique<LatentAttention>(spec);
-}
+BlockPointer LatentAttentionBlock(const AttentionSpec& spec) { return std::make_unique<LatentAttention>(spec); }
 
 }  // namespace trireme

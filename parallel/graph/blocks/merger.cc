@@ -1,5 +1,5 @@
-// The mergers of a vision tower: the hidden states of neighbouring patches joined, and two matrices with GELU between them,
-// whose outputs are the features of image tokens. One for the embedding, and one for each tapped block.
+// The mergers of a vision tower: the hidden states of neighbouring patches joined, and two matrices with GELU between
+// them, whose outputs are the features of image tokens. One for the embedding, and one for each tapped block.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"

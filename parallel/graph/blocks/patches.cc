@@ -1,5 +1,5 @@
-// The patch embedding of a vision tower: a matrix over the pixels of a patch, and a table of learned positions, which is
-// interpolated to each image's grid, or has an entry for each patch of a tile.
+// The patch embedding of a vision tower: a matrix over the pixels of a patch, and a table of learned positions, which
+// is interpolated to each image's grid, or has an entry for each patch of a tile.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"

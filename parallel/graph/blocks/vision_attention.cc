@@ -1,5 +1,5 @@
-// Attention of a vision tower with its input norm: the patches of a frame, or of a window of it, attend to each other both
-// ways; all heads have keys of their own.
+// Attention of a vision tower with its input norm: the patches of a frame, or of a window of it, attend to each other
+// both ways; all heads have keys of their own.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -20,8 +20,8 @@ class VisionAttention : public LayerBlock {
     declare.HoldAllTokens();
     const Block heads = declare.OwnHeads(spec_.heads, spec_.tower.head_dim);
     declare.AnyNorm("attention_norm", spec_.tower.hidden, spec_.layer_norm);
-    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {heads, heads, heads}, spec_.tower.hidden,
-                    spec_.qkv_bias);
+    declare.Columns("attention.qkv", {"attention.q", "attention.k", "attention.v"}, {heads, heads, heads},
+                    spec_.tower.hidden, spec_.qkv_bias);
     if (spec_.wide_qk_norm) {
       declare.SplitNorm("attention.q_norm.weight", heads);
       declare.SplitNorm("attention.k_norm.weight", heads);
@@ -36,10 +36,12 @@ class VisionAttention : public LayerBlock {
     const double patches = static_cast<double>(kPatchesPerToken) * length;
     return Flops(patches, spec_.windowed ? WindowPatches() : kFramePatches);
   }
-  double FrameFlops(double patches) const override { return Flops(patches, spec_.windowed ? WindowPatches() : patches); }
+  double FrameFlops(double patches) const override {
+    return Flops(patches, spec_.windowed ? WindowPatches() : patches);
+  }
 
-  // The input, its norm, queries, keys and values before and after the rotary embedding, queries and keys before their norms,
-  // and the attention output; what is scaled.
+  // The input, its norm, queries, keys and values before and after the rotary embedding, queries and keys before their
+  // norms, and the attention output; what is scaled.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t patches = kPatchesPerToken * shape.tokens, here = Width() / shape.tensor * patches;
     const int64_t input = spec_.tower.hidden * patches;
@@ -48,9 +50,10 @@ class VisionAttention : public LayerBlock {
   }
 
   std::string ToText() const override {
-    return Concat("attention ", spec_.heads, " heads of ", spec_.tower.head_dim, " both ways",
-                  spec_.wide_qk_norm ? ", queries and keys normalised" : "", spec_.scale_start != 0 ? ", scaled" : "",
-                  spec_.windowed ? Concat(" in windows of ", spec_.tower.window, " x ", spec_.tower.window, " tokens") : "");
+    return Concat(
+        "attention ", spec_.heads, " heads of ", spec_.tower.head_dim, " both ways",
+        spec_.wide_qk_norm ? ", queries and keys normalised" : "", spec_.scale_start != 0 ? ", scaled" : "",
+        spec_.windowed ? Concat(" in windows of ", spec_.tower.window, " x ", spec_.tower.window, " tokens") : "");
   }
 
  private:

@@ -1,4 +1,5 @@
-// The mlp of a vision tower with its input norm and biases: gated as a decoder's, or two matrices with GELU between them.
+// The mlp of a vision tower with its input norm and biases: gated as a decoder's, or two matrices with GELU between
+// them.
 #include "core/base/error.h"
 #include "parallel/graph/blocks/blocks.h"
 #include "parallel/graph/declarer.h"
@@ -26,8 +27,8 @@ class VisionMlp : public LayerBlock {
     return kPatchesPerToken * (spec_.gated ? 3 : 2) * spec_.tower.hidden * spec_.ffn;
   }
 
-  // The residual stream and its norm; gate and up, or what GELU reads, and what comes of it; what is scaled. A tapped block's
-  // output.
+  // The residual stream and its norm; gate and up, or what GELU reads, and what comes of it; what is scaled. A tapped
+  // block's output.
   SavedElements Saved(const ActivationShape& shape) const override {
     const int64_t patches = kPatchesPerToken * shape.tokens, stream = spec_.tower.hidden * patches;
     const int64_t units = spec_.ffn / shape.tensor * patches;
@@ -39,7 +40,8 @@ class VisionMlp : public LayerBlock {
   }
 
   std::string ToText() const override {
-    return Concat(spec_.gated ? "mlp " : "gelu mlp ", spec_.tower.hidden, " > ", spec_.ffn, spec_.tapped ? ", tapped" : "");
+    return Concat(spec_.gated ? "mlp " : "gelu mlp ", spec_.tower.hidden, " > ", spec_.ffn,
+                  spec_.tapped ? ", tapped" : "");
   }
 
  private:

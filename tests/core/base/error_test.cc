@@ -18,8 +18,7 @@ TEST(ErrorTest, EachKindHasItsExitStatus) {
 }
 
 TEST(ErrorTest, MessageIsTheArgumentsInARow) {
-  EXPECT_STREQ(InputError("out=", 4097, " does not divide over tp=", 2).what(),
-               "out=4097 does not divide over tp=2");
+  EXPECT_STREQ(InputError("out=", 4097, " does not divide over tp=", 2).what(), "out=4097 does not divide over tp=2");
   EXPECT_EQ(Concat("a", 'b', 1.5, true), "ab1.5true");
 }
 

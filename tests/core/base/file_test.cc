@@ -71,7 +71,9 @@ TEST(Printable, EscapesTerminalControlSequences) {
   EXPECT_EQ(Printable("model.layers.0"), "model.layers.0");
   EXPECT_EQ(Printable("größe 層"), "größe 層");
   EXPECT_EQ(Printable("\x1b[2J\n\r\x7f"), "\\x1b[2J\\n\\x0d\\x7f");
-  EXPECT_EQ(Printable("\xc2\x9b" "31m"), "\\x9b31m");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "31m"),
+            "\\x9b31m");
 }
 
 }  // namespace

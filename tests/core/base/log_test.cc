@@ -30,8 +30,7 @@ struct LogCase {
 #define LINE(letter, rank, text) letter " [0-9-]+ [0-9:.]+ " rank "log_test\\.cc:[0-9]+: " text "\n"
 
 const LogCase kCases[] = {
-    {"NoRankYet", "auto", -1,
-     "^" LINE("I", "", "an info") LINE("W", "", "a warning") LINE("E", "", "an error 7") "$"},
+    {"NoRankYet", "auto", -1, "^" LINE("I", "", "an info") LINE("W", "", "a warning") LINE("E", "", "an error 7") "$"},
     {"RankZero", "auto", 0,
      "^" LINE("I", "\\[rank 0\\] ", "an info") LINE("W", "\\[rank 0\\] ", "a warning")
          LINE("E", "\\[rank 0\\] ", "an error 7") "$"},

@@ -19,8 +19,7 @@ inline std::vector<Command> ExampleCommands() {
       {.name = "merge",
        .summary = "Merges.",
        .options = {{.name = "model", .value_name = "DIR", .help = "the model", .required = true}},
-       .positionals = {{.name = "FROM", .help = "first"},
-                       {.name = "TO", .help = "second", .required = false}}},
+       .positionals = {{.name = "FROM", .help = "first"}, {.name = "TO", .help = "second", .required = false}}},
       {.name = "bench comm", .summary = "Measures collectives."},
       {.name = "bench step", .summary = "Measures a step."},
   };

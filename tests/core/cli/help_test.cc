@@ -9,9 +9,7 @@
 namespace trireme {
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const Command& Named(const std::vector<Command>& commands, const std::string& name) {
   for (const Command& command : commands) {

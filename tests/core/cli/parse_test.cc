@@ -28,19 +28,13 @@ struct ErrorCase {
 const ErrorCase kErrors[] = {
     {"NoCommand", {}, "no command given; see trireme --help"},
     {"UnknownCommand", {"tran"}, "unknown command 'tran'; did you mean 'train'?"},
-    {"NothingNear",
-     {"frobnicate"},
-     "unknown command 'frobnicate'; known: check, train, merge, bench comm, bench step"},
+    {"NothingNear", {"frobnicate"}, "unknown command 'frobnicate'; known: check, train, merge, bench comm, bench step"},
     {"HalfACommand", {"bench"}, "'bench' alone is not a command; wanted one of bench comm, bench step"},
     {"UnknownSecondWord", {"bench", "com"}, "unknown command 'bench com'; did you mean 'bench comm'?"},
-    {"FarSecondWord",
-     {"bench", "frobnicate"},
-     "unknown command 'bench frobnicate'; known: bench comm, bench step"},
+    {"FarSecondWord", {"bench", "frobnicate"}, "unknown command 'bench frobnicate'; known: bench comm, bench step"},
     {"UnknownOption", {"train", "r.yaml", "--wrld=2"}, "unknown option --wrld; did you mean --world?"},
     {"UnknownSet", {"train", "r.yaml", "--sett", "a=b"}, "unknown option --sett; did you mean --set?"},
-    {"UnknownFarOption",
-     {"train", "r.yaml", "--frobnicate"},
-     "unknown option --frobnicate; see trireme train --help"},
+    {"UnknownFarOption", {"train", "r.yaml", "--frobnicate"}, "unknown option --frobnicate; see trireme train --help"},
     {"UnknownShortOption", {"train", "-x"}, "unknown option -x; see trireme train --help"},
     {"UnknownOptionBeforeCommand", {"--verison"}, "unknown option --verison; did you mean --version?"},
     {"OptionOfAnother", {"check", "--dry-run"}, "unknown option --dry-run; see trireme check --help"},
@@ -81,8 +75,8 @@ INSTANTIATE_TEST_SUITE_P(All, ParseErrorTest, testing::ValuesIn(kErrors),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ParseTest, OptionsAndPositionalsInAnyOrder) {
-  for (const Words& words : {Words{"train", "r.yaml", "--world", "8", "--dry-run"},
-                             Words{"train", "--dry-run", "--world=8", "r.yaml"}}) {
+  for (const Words& words :
+       {Words{"train", "r.yaml", "--world", "8", "--dry-run"}, Words{"train", "--dry-run", "--world=8", "r.yaml"}}) {
     const Invocation invocation = Parse(words);
     ASSERT_NE(invocation.command, nullptr);
     EXPECT_EQ(invocation.command->name, "train");
@@ -102,8 +96,7 @@ TEST(ParseTest, AbsentArgumentsAreEmpty) {
 }
 
 TEST(ParseTest, RepeatedSetKeepsItsOrder) {
-  const Arguments arguments =
-      Parse({"train", "--set", "a=1", "r.yaml", "--set=b=[2, 3]", "--set", "a=4"}).arguments;
+  const Arguments arguments = Parse({"train", "--set", "a=1", "r.yaml", "--set=b=[2, 3]", "--set", "a=4"}).arguments;
   EXPECT_EQ(arguments.overrides(), (Words{"a=1", "b=[2, 3]", "a=4"}));
 }
 
@@ -146,9 +139,8 @@ TEST(ParseTest, ProcessOptionsReachTheirFlagsAnywhere) {
 }
 
 TEST(ParseTest, HelpAndVersionRunNothing) {
-  for (const Words& words :
-       {Words{"--help"}, Words{"-h"}, Words{"--version"}, Words{"train", "--help"}, Words{"train", "-h"},
-        Words{"bench", "--help"}, Words{"bench", "comm", "--help"}}) {
+  for (const Words& words : {Words{"--help"}, Words{"-h"}, Words{"--version"}, Words{"train", "--help"},
+                             Words{"train", "-h"}, Words{"bench", "--help"}, Words{"bench", "comm", "--help"}}) {
     const Invocation invocation = Parse(words);
     EXPECT_EQ(invocation.command, nullptr) << words.back();
     EXPECT_NE(invocation.text, "") << words.back();
@@ -191,7 +183,8 @@ TEST(ArgumentsDeathTest, UndescribedNameIsABug) {
 }
 
 TEST(ParseTest, OverridesNameAKeyOrWhatHoldsIt) {
-  const Arguments arguments = Parse({"train", "r.yaml", "--set", "model.dtype=fp32", "--set", "run={steps: 2}"}).arguments;
+  const Arguments arguments =
+      Parse({"train", "r.yaml", "--set", "model.dtype=fp32", "--set", "run={steps: 2}"}).arguments;
   EXPECT_TRUE(arguments.Overrides("model.dtype"));
   EXPECT_TRUE(arguments.Overrides("run.steps"));
   EXPECT_FALSE(arguments.Overrides("model.init"));

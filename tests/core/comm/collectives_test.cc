@@ -147,12 +147,10 @@ TEST(Collectives, BroadcastReduceAndScatterFromEveryRoot) {
     const DeviceBuffer target(kCount * sizeof(float));
     World().Reduce(source.data(), target.data(), kCount, DType::kFp32, ReduceOp::kSum, root).Wait();
     if (rank == root) {
-      EXPECT_EQ(ToHost<float>(target),
-                Generate<float>(kCount, [&](size_t i) { return SumOfRanks(ranks, i); }));
+      EXPECT_EQ(ToHost<float>(target), Generate<float>(kCount, [&](size_t i) { return SumOfRanks(ranks, i); }));
     }
     World().Scatter(source.data(), target.data(), kCount, DType::kFp32, root).Wait();
-    EXPECT_EQ(ToHost<float>(target),
-              Generate<float>(kCount, [&](size_t i) { return Value(root, kCount * rank + i); }));
+    EXPECT_EQ(ToHost<float>(target), Generate<float>(kCount, [&](size_t i) { return Value(root, kCount * rank + i); }));
   }
 }
 

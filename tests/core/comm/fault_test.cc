@@ -116,8 +116,7 @@ TEST(DeadPeer, IsARemoteErrorThatNamesGroupOperationNumberAndRank) {
         });
       },
       Die);
-  EXPECT_EQ(text.rfind("remote: group dp, all_reduce number 1 on rank 0 (0 of 2 in the group) failed", 0), 0u)
-      << text;
+  EXPECT_EQ(text.rfind("remote: group dp, all_reduce number 1 on rank 0 (0 of 2 in the group) failed", 0), 0u) << text;
 }
 
 TEST(DeadPeer, FailsACallThatIsNotTheLatest) {
@@ -142,8 +141,7 @@ TEST(DeadPeer, FailsLaterCallsToo) {
         const DeviceBuffer data(kCount * sizeof(float));
         meeting.victim_may_die = true;
         RecordError(meeting, [&] { group.Barrier().Wait(); });
-        RecordError(meeting,
-                    [&] { group.AllReduce(data.data(), data.data(), kCount, kType, ReduceOp::kSum).Wait(); });
+        RecordError(meeting, [&] { group.AllReduce(data.data(), data.data(), kCount, kType, ReduceOp::kSum).Wait(); });
       },
       Die);
   EXPECT_EQ(text.rfind("remote: group dp, all_reduce number 2", 0), 0u) << text;

@@ -92,12 +92,16 @@ TEST(Groups, EachTimeOutReachesItsVariableUnlessTheUserSetIt) {
   const CommOptions options{.connect_timeout_s = 301, .exec_timeout_s = 402};
   unsetenv("HCCL_CONNECT_TIMEOUT");
   unsetenv("HCCL_EXEC_TIMEOUT");
-  { const CommunicatorSet groups(TestJob(), TestDevice(), plan, options); }
+  {
+    const CommunicatorSet groups(TestJob(), TestDevice(), plan, options);
+  }
   EXPECT_EQ(Variable("HCCL_CONNECT_TIMEOUT"), "301");
   EXPECT_EQ(Variable("HCCL_EXEC_TIMEOUT"), "402");
   setenv("HCCL_EXEC_TIMEOUT", "503", 1);
   unsetenv("HCCL_CONNECT_TIMEOUT");
-  { const CommunicatorSet groups(TestJob(), TestDevice(), plan, options); }
+  {
+    const CommunicatorSet groups(TestJob(), TestDevice(), plan, options);
+  }
   EXPECT_EQ(Variable("HCCL_CONNECT_TIMEOUT"), "301");
   EXPECT_EQ(Variable("HCCL_EXEC_TIMEOUT"), "503");
   setenv("HCCL_CONNECT_TIMEOUT", connect.c_str(), 1);
@@ -129,8 +133,7 @@ TEST(Groups, OfOneAreIdentitiesWithoutHccl) {
   EXPECT_TRUE(copies([&](void* t) { return alone.AllToAll(data, t, 4, kType); }));
   EXPECT_TRUE(copies([&](void* t) { return alone.AllToAllV(data, whole, t, whole, kType); }));
   EXPECT_TRUE(copies([&](void* t) { return alone.AllGatherV(data, 4, t, whole, kType); }));
-  EXPECT_TRUE(
-      copies([&](void* t) { return alone.ReduceScatterV(data, whole, t, 4, kType, ReduceOp::kSum); }));
+  EXPECT_TRUE(copies([&](void* t) { return alone.ReduceScatterV(data, whole, t, 4, kType, ReduceOp::kSum); }));
   EXPECT_TRUE(copies([&](void* t) { return alone.Reduce(data, t, 4, kType, ReduceOp::kSum, 0); }));
   EXPECT_TRUE(copies([&](void* t) { return alone.Scatter(data, t, 4, kType, 0); }));
   alone.Broadcast(source.data(), 4, kType, 0).Wait();

@@ -39,12 +39,11 @@ class World {
   }
 
   // The rank's last collective in the group was this one, and it is complete.
-  void HasDone(int rank, const std::string& name, const std::vector<int>& members,
-               const std::string& operation, uint64_t sequence, double seconds_ago) {
+  void HasDone(int rank, const std::string& name, const std::vector<int>& members, const std::string& operation,
+               uint64_t sequence, double seconds_ago) {
     GroupState& group = Group(rank, name, members);
     group.issued = group.done = group.collectives_issued = group.collectives_reached = sequence;
-    group.latest = {
-        .sequence = sequence, .operation = operation, .collective = sequence, .issued_s = seconds_ago};
+    group.latest = {.sequence = sequence, .operation = operation, .collective = sequence, .issued_s = seconds_ago};
   }
 
   void Answers(int rank, RankState::Answer answer) { states_[rank].answer = answer; }
@@ -116,11 +115,10 @@ TEST(HangReport, OneRankHasNotIssuedTheCall) {
   world.Waits(0, "tp", {0, 1}, "all_reduce", 42, 61);
   world.HasDone(1, "tp", {0, 1}, "all_reduce", 41, 75);
   world.HasDone(1, "dp-cp", {1, 3}, "all_gather", 7, 12);
-  EXPECT_EQ(
-      world.Report().text,
-      "communication hangs: all_reduce #42 on tp [0,1] has waited 61 s\n"
-      "  arrived: 0\n"
-      "  missing: rank 1: has not issued it; last issued all_gather #7 on dp-cp [1,3] 12 s ago, done\n");
+  EXPECT_EQ(world.Report().text,
+            "communication hangs: all_reduce #42 on tp [0,1] has waited 61 s\n"
+            "  arrived: 0\n"
+            "  missing: rank 1: has not issued it; last issued all_gather #7 on dp-cp [1,3] 12 s ago, done\n");
   EXPECT_EQ(world.Report().cause, "all_reduce #42 on tp [0,1]");
 }
 
@@ -158,12 +156,11 @@ TEST(HangReport, IssuedButItsStreamIsBusy) {
   GroupState& group = world.Group(1, "tp", {});
   group.issued = group.collectives_issued = 5;
   group.oldest = group.latest = {.sequence = 5, .operation = "all_reduce", .collective = 5, .issued_s = 62};
-  EXPECT_EQ(
-      world.Report().text,
-      "communication hangs: all_reduce #5 on tp [0,1] has waited 61 s\n"
-      "  arrived: 0\n"
-      "  missing: rank 1: has issued it, but its stream has not reached it; last issued all_reduce #5 on tp "
-      "[0,1] 62 s ago, not done\n");
+  EXPECT_EQ(world.Report().text,
+            "communication hangs: all_reduce #5 on tp [0,1] has waited 61 s\n"
+            "  arrived: 0\n"
+            "  missing: rank 1: has issued it, but its stream has not reached it; last issued all_reduce #5 on tp "
+            "[0,1] 62 s ago, not done\n");
 }
 
 TEST(HangReport, TheCauseComesFirst) {
@@ -191,15 +188,14 @@ TEST(HangReport, ACycleHasNoCause) {
   World world(2);
   world.Waits(0, "tp", {0, 1}, "all_reduce", 1, 61);
   world.Waits(1, "world", {0, 1}, "barrier", 1, 62);
-  EXPECT_EQ(
-      world.Report().text,
-      "communication hangs: deadlock: ranks wait for each other; they issue calls in different orders\n"
-      "barrier #1 on world [0,1] has waited 62 s\n"
-      "  arrived: 1\n"
-      "  missing: rank 0: has not issued it; waits for 61 s in all_reduce #1 on tp [0,1]\n"
-      "all_reduce #1 on tp [0,1] has waited 61 s\n"
-      "  arrived: 0\n"
-      "  missing: rank 1: has not issued it; waits for 62 s in barrier #1 on world [0,1]\n");
+  EXPECT_EQ(world.Report().text,
+            "communication hangs: deadlock: ranks wait for each other; they issue calls in different orders\n"
+            "barrier #1 on world [0,1] has waited 62 s\n"
+            "  arrived: 1\n"
+            "  missing: rank 0: has not issued it; waits for 61 s in all_reduce #1 on tp [0,1]\n"
+            "all_reduce #1 on tp [0,1] has waited 61 s\n"
+            "  arrived: 0\n"
+            "  missing: rank 1: has not issued it; waits for 62 s in barrier #1 on world [0,1]\n");
 }
 
 TEST(HangReport, AllHaveArrivedButCallDifferentOperations) {

@@ -8,7 +8,9 @@ namespace {
 
 TEST(IssueGuard, SerialCallsAreAccepted) {
   IssueSlot slot;
-  { const IssueGuard guard(slot, "tp", "all_reduce"); }
+  {
+    const IssueGuard guard(slot, "tp", "all_reduce");
+  }
   const IssueGuard guard(slot, "dp", "all_gather");
   EXPECT_TRUE(slot.busy);
 }

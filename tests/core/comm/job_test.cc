@@ -46,13 +46,9 @@ TEST(Job, BroadcastsWithinDisjointGroups) {
   EXPECT_EQ(value, rank % 2);
 }
 
-TEST(Job, FindsTheMaximum) {
-  EXPECT_EQ(TestJob().Max(TestJob().rank() * 1.5), (TestJob().world() - 1) * 1.5);
-}
+TEST(Job, FindsTheMaximum) { EXPECT_EQ(TestJob().Max(TestJob().rank() * 1.5), (TestJob().world() - 1) * 1.5); }
 
-TEST(Job, NamesTheMpiLibrary) {
-  EXPECT_NE(MpiLibraryVersion().find("MPI"), std::string::npos) << MpiLibraryVersion();
-}
+TEST(Job, NamesTheMpiLibrary) { EXPECT_NE(MpiLibraryVersion().find("MPI"), std::string::npos) << MpiLibraryVersion(); }
 
 }  // namespace
 }  // namespace trireme

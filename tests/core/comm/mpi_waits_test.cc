@@ -44,8 +44,7 @@ TEST(MpiWaits, ReportsWhatItWaitsForAndForHowLong) {
   MpiWaits waits("rank 1 on host a", 0.1, [&](const std::string& text) { lines.Add(text); });
   const MpiWaits::Call call(&waits, "MPI_Init");
   const std::string text = lines.Await(2);  // and says it again later
-  EXPECT_EQ(text.rfind("rank 1 on host a has waited 0 s in MPI_Init: another rank has not reached it", 0), 0u)
-      << text;
+  EXPECT_EQ(text.rfind("rank 1 on host a has waited 0 s in MPI_Init: another rank has not reached it", 0), 0u) << text;
 }
 
 TEST(MpiWaits, IsSilentAboutShortCallsAndWhenTurnedOff) {
@@ -68,7 +67,9 @@ TEST(MpiWaits, TheLedgerGetsTheCallsWhileAWatchIsAttached) {
   Ledger ledger;
   MpiWaits waits("rank 1", 0.1, [&](const std::string& text) { lines.Add(text); });
   waits.Attach(&ledger, 2);
-  { const MpiWaits::Call call(&waits, "MPI_Bcast"); }
+  {
+    const MpiWaits::Call call(&waits, "MPI_Bcast");
+  }
   {
     const MpiWaits::Call call(&waits, "MPI_Barrier");
     usleep(300'000);

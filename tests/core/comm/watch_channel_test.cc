@@ -51,8 +51,7 @@ class Reports {
 };
 
 WatchOptions Quick(Reports* reports, double limit_s = 0.2) {
-  WatchOptions options = {
-      .limit_s = limit_s, .look_every_s = 0.05, .answer_within_s = 1, .poll = {}, .print = {}};
+  WatchOptions options = {.limit_s = limit_s, .look_every_s = 0.05, .answer_within_s = 1, .poll = {}, .print = {}};
   if (reports != nullptr) options.print = [reports](const std::string& text) { reports->Add(text); };
   return options;
 }
@@ -65,8 +64,7 @@ struct Ranks {
     for (int rank = 0; rank < world; ++rank) {
       ledgers.push_back(std::make_unique<Ledger>());
       ledgers[rank]->AddGroup("all", members);
-      channels.push_back(
-          std::make_unique<WatchChannel>(rank, world, *ledgers[rank], Quick(&reports, limit_s)));
+      channels.push_back(std::make_unique<WatchChannel>(rank, world, *ledgers[rank], Quick(&reports, limit_s)));
       if (rank == 0) address = channels[0]->Listen();
       if (rank > 0) channels[rank]->Connect(address);
     }
@@ -224,14 +222,12 @@ TEST(WatchChannel, AKilledProcessIsNamedGone) {
     ledger.Reached(0, 1);
     std::string text = reports.Next();
     while (Has(text, "never joined")) text = reports.Next();
-    EXPECT_TRUE(Has(text, "missing: rank 1: has not issued it; last issued all_gather #1 on pair [1,2]"))
-        << text;
+    EXPECT_TRUE(Has(text, "missing: rank 1: has not issued it; last issued all_gather #1 on pair [1,2]")) << text;
     kill(children[0], SIGKILL);
     text = reports.Next();
     if (!Has(text, "gone")) text = reports.Next();
     EXPECT_TRUE(Has(text, "missing: rank 1: no answer: process gone\n")) << text;
-    EXPECT_TRUE(Has(text, "missing: rank 2: has not issued it; last issued all_gather #1 on pair [1,2]"))
-        << text;
+    EXPECT_TRUE(Has(text, "missing: rank 2: has not issued it; last issued all_gather #1 on pair [1,2]")) << text;
     close(go[0]);
     close(go[1]);
     int status = 0;
@@ -274,8 +270,7 @@ TEST(WatchChannel, AStoppedRankZeroDoesNotSilenceTheOthers) {
     ledger.Issued(0, 1, "all_reduce");
     ledger.Reached(0, 1);
     const std::string text = reports.Next();
-    EXPECT_TRUE(Has(text, "communication hangs on rank 1; rank 0, which gathers the reports, does not answer"))
-        << text;
+    EXPECT_TRUE(Has(text, "communication hangs on rank 1; rank 0, which gathers the reports, does not answer")) << text;
     EXPECT_TRUE(Has(text, "all_reduce #1 on all [0,1]")) << text;
   }
   kill(zero, SIGKILL);

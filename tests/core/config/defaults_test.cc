@@ -57,8 +57,7 @@ TEST(DefaultsTest, OfKeysBeyondTheExample) {
 
 // The parser checks every value it reads, and here it reads all of them.
 TEST(DefaultsTest, EveryDefaultIsInItsRange) {
-  EXPECT_TRUE(
-      MessageDifferencer::Equals(ParseConfig(ToYaml(DefaultConfig()), "defaults.yaml"), DefaultConfig()));
+  EXPECT_TRUE(MessageDifferencer::Equals(ParseConfig(ToYaml(DefaultConfig()), "defaults.yaml"), DefaultConfig()));
 }
 
 // A value without a spelling could not be written; two with the same could not be distinguished.
@@ -69,8 +68,7 @@ TEST(DefaultsTest, EveryEnumValueHasItsOwnSpelling) {
     std::vector<std::string> spellings = SpellingsOf(*file.enum_type(i));
     EXPECT_EQ(std::count(spellings.begin(), spellings.end(), ""), 0) << file.enum_type(i)->name();
     std::sort(spellings.begin(), spellings.end());
-    EXPECT_EQ(std::adjacent_find(spellings.begin(), spellings.end()), spellings.end())
-        << file.enum_type(i)->name();
+    EXPECT_EQ(std::adjacent_find(spellings.begin(), spellings.end()), spellings.end()) << file.enum_type(i)->name();
   }
 }
 

@@ -33,8 +33,7 @@ void ExpectKeysExplained(const google::protobuf::Descriptor& section, const std:
     for (int v = 0; v < field.enum_type()->value_count(); ++v) {
       const EnumValueDescriptor& value = *field.enum_type()->value(v);
       EXPECT_NE(CommentOf(value), "") << value.full_name();
-      EXPECT_NE(help.find(SpellingOf(value) + ": " + CommentOf(value)), std::string::npos)
-          << value.full_name();
+      EXPECT_NE(help.find(SpellingOf(value) + ": " + CommentOf(value)), std::string::npos) << value.full_name();
     }
   }
 }
@@ -52,9 +51,8 @@ TEST(ConfigHelpTest, ShowsTypeRangeAndDefault) {
             std::string::npos);
   EXPECT_NE(help.find("  tuning.targets  (a list of strings; default [all-linear])\n"), std::string::npos);
   EXPECT_NE(help.find("  parallel.stage_layers  (a list of integers; default [])\n"), std::string::npos);
-  EXPECT_NE(
-      help.find("  parallel.schedule  (one of 1f1b, interleaved, zero_bubble, dualpipev; default 1f1b)\n"),
-      std::string::npos);
+  EXPECT_NE(help.find("  parallel.schedule  (one of 1f1b, interleaved, zero_bubble, dualpipev; default 1f1b)\n"),
+            std::string::npos);
   EXPECT_NE(help.find("  optimizer.eps  (a number of 0 or more; default 1.0e-08)\n"), std::string::npos);
   EXPECT_NE(help.find("  model.path  (a string; default \"\")\n"), std::string::npos);
 }

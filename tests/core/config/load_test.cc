@@ -51,15 +51,14 @@ TEST(LoadTest, AListReplacesItsDefault) {
 }
 
 TEST(LoadTest, AListOfIntegers) {
-  const Config config = ParseConfig("parallel: {stage_layers: [9, 9]}\n", "run.yaml",
-                                    {"parallel.stage_layers=[2, 0, 2147483647]"});
+  const Config config =
+      ParseConfig("parallel: {stage_layers: [9, 9]}\n", "run.yaml", {"parallel.stage_layers=[2, 0, 2147483647]"});
   const auto& layers = config.parallel().stage_layers();
   EXPECT_EQ(std::vector<int>(layers.begin(), layers.end()), (std::vector<int>{2, 0, 2147483647}));
 }
 
 TEST(LoadTest, EndsOfRangesAreAllowed) {
-  const Config config =
-      ParseConfig("parallel: {zero: 3, tensor: 2147483647}\noptimizer: {warmup: 1, beta1: 0}", "x");
+  const Config config = ParseConfig("parallel: {zero: 3, tensor: 2147483647}\noptimizer: {warmup: 1, beta1: 0}", "x");
   EXPECT_EQ(config.parallel().zero(), 3);
   EXPECT_EQ(config.parallel().tensor(), 2147483647);
   EXPECT_EQ(config.optimizer().warmup(), 1);
@@ -67,9 +66,8 @@ TEST(LoadTest, EndsOfRangesAreAllowed) {
 }
 
 TEST(LoadTest, SetOverridesTheFileInOrder) {
-  const Config config =
-      ParseConfig("parallel: {tensor: 2, zero: 2}\ndata: {train: [a]}\n", "x",
-                  {"parallel.tensor=4", "data.train=[b, c]", "parallel.tensor=8", "device=cpu"});
+  const Config config = ParseConfig("parallel: {tensor: 2, zero: 2}\ndata: {train: [a]}\n", "x",
+                                    {"parallel.tensor=4", "data.train=[b, c]", "parallel.tensor=8", "device=cpu"});
   EXPECT_EQ(config.parallel().tensor(), 8);
   EXPECT_EQ(config.parallel().zero(), 2);
   ASSERT_EQ(config.data().train_size(), 2);
@@ -89,9 +87,8 @@ TEST(LoadTest, SetValueMayHoldAnEqualsSign) {
 }
 
 TEST(LoadTest, OneValueIsAListOfOne) {
-  const Config config =
-      ParseConfig("data: {train: a.jsonl}\ntuning: {targets: q_proj}\nparallel: {stage_layers: 3}\n", "x",
-                  {"data.valid=b.jsonl"});
+  const Config config = ParseConfig("data: {train: a.jsonl}\ntuning: {targets: q_proj}\nparallel: {stage_layers: 3}\n",
+                                    "x", {"data.valid=b.jsonl"});
   ASSERT_EQ(config.data().train_size(), 1);
   EXPECT_EQ(config.data().train(0), "a.jsonl");
   EXPECT_EQ(config.data().valid(0), "b.jsonl");
@@ -101,8 +98,7 @@ TEST(LoadTest, OneValueIsAListOfOne) {
 
 TEST(LoadTest, BooleansAsInYaml) {
   for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON"})
-    EXPECT_TRUE(ParseConfig(std::string("run: {deterministic: ") + yes + "}", "x").run().deterministic())
-        << yes;
+    EXPECT_TRUE(ParseConfig(std::string("run: {deterministic: ") + yes + "}", "x").run().deterministic()) << yes;
   for (const char* no : {"false", "False", "no", "NO", "off", "Off"})
     EXPECT_FALSE(ParseConfig(std::string("data: {packing: ") + no + "}", "x").data().packing()) << no;
 }

@@ -82,9 +82,8 @@ class RandomConfig {
   Integer DrawInteger(const FieldDescriptor& field) {
     const auto& options = field.options();
     const auto least = static_cast<Integer>(options.GetExtension(schema::min));
-    const auto greatest = options.HasExtension(schema::max)
-                              ? static_cast<Integer>(options.GetExtension(schema::max))
-                              : std::numeric_limits<Integer>::max();
+    const auto greatest = options.HasExtension(schema::max) ? static_cast<Integer>(options.GetExtension(schema::max))
+                                                            : std::numeric_limits<Integer>::max();
     return std::uniform_int_distribution<Integer>(least, greatest)(random_);
   }
 
@@ -101,9 +100,9 @@ class RandomConfig {
 
   std::string DrawText() {
     static const std::vector<std::string> pieces = {
-        "a",  "Z", "7",    "_",    ".",      "/",      "-",  " ",  ":",    ": ",   "#",   " #",   ",",
-        "[",  "]", "{",    "}",    "'",      "\"",     "\\", "\n", "\t",   "\r",   "&",   "*",    "!",
-        "|",  ">", "%",    "@",    "`",      "?",      "- ", "~",  "null", "true", "1e5", "0x1F", "é",
+        "a",  "Z",  "7",    "_",    ".",      "/",      "-",  " ",  ":",    ": ",   "#",   " #",   ",",
+        "[",  "]",  "{",    "}",    "'",      "\"",     "\\", "\n", "\t",   "\r",   "&",   "*",    "!",
+        "|",  ">",  "%",    "@",    "`",      "?",      "- ", "~",  "null", "true", "1e5", "0x1F", "é",
         "漢", "😀", "\x01", "\x7f", "\u0085", "\u2028", "<<", "=",  "---",  "..."};
     std::string text;
     for (uint64_t n = random_() % 6; n > 0; --n) text += pieces[random_() % pieces.size()];

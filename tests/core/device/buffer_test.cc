@@ -14,8 +14,7 @@
 namespace trireme {
 namespace {
 
-static_assert(!std::is_copy_constructible_v<DeviceBuffer> &&
-              std::is_nothrow_move_constructible_v<DeviceBuffer>);
+static_assert(!std::is_copy_constructible_v<DeviceBuffer> && std::is_nothrow_move_constructible_v<DeviceBuffer>);
 
 TEST(Buffer, RoundTripThroughTheDevice) {
   const Device device(0);

@@ -42,8 +42,7 @@ TEST(Device, MoreRanksThanDevicesIsAnInputErrorWithAFix) {
     FAIL() << "local rank " << count << " got device " << device.index();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_NE(std::string(error.what()).find(Concat("TWIN_DEVICES=", count + 1)), std::string::npos)
-        << error.what();
+    EXPECT_NE(std::string(error.what()).find(Concat("TWIN_DEVICES=", count + 1)), std::string::npos) << error.what();
   }
 }
 

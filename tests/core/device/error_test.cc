@@ -52,8 +52,7 @@ TEST(AclCall, OutOfMemoryShowsTheFigures) {
     EXPECT_EQ(error.kind(), ErrorKind::kRuntime);
     EXPECT_NE(text.find(Concat("aclrtMalloc: ", too_much, " bytes")), std::string::npos) << text;
     EXPECT_NE(text.find("207001"), std::string::npos) << text;
-    EXPECT_NE(text.find(Concat(" of ", device.memory().total_bytes >> 20, " MiB")), std::string::npos)
-        << text;
+    EXPECT_NE(text.find(Concat(" of ", device.memory().total_bytes >> 20, " MiB")), std::string::npos) << text;
     EXPECT_NE(text.find("run.micro_batch"), std::string::npos) << text;
   }
 }

@@ -34,8 +34,7 @@ TEST(Crc32c, IsTheDefinitionsAtAnyLengthAndInAnyParts) {
     const uint32_t wanted = ByDefinition(data.data(), bytes);
     EXPECT_EQ(Crc32c(data.data(), bytes), wanted) << bytes;
     const size_t cut = bytes > 0 ? random() % bytes : 0;
-    EXPECT_EQ(Crc32c(data.data() + cut, bytes - cut, Crc32c(data.data(), cut)), wanted)
-        << bytes << " at " << cut;
+    EXPECT_EQ(Crc32c(data.data() + cut, bytes - cut, Crc32c(data.data(), cut)), wanted) << bytes << " at " << cut;
   }
 }
 

@@ -1,5 +1,5 @@
-// Weights in 4 and 8 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix that decode to
-// the parts of the whole.
+// Weights in 4 and 8 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix
+// that decode to the parts of the whole.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -74,10 +74,11 @@ TEST(Packing, HasTheBytesOfNf4) {
   const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kNf4, .block = 64, .nested = true}, kWhole);
   const std::vector<uint8_t> bytes = Pack(parts, Matrix());
   const std::vector<uint8_t> wanted = {
-      119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 60,  5,   209, 142, 42,  244, 193, 110, 24,  227, 176, 93,  23,  226, 159,
-      59,  5,   209, 142, 42,  244, 193, 109, 24,  227, 176, 76,  23,  226, 159, 59,  5,   209, 126, 42,  244, 192, 109, 24,  226,
-      160, 76,  22,  226, 159, 59,  5,   209, 126, 41,  243, 192, 93,  24,  226, 175, 76,  22,  225, 142, 59,  5,   209, 126, 41,
-      243, 176, 93,  24,  226, 175, 76,  22,  209, 142, 59,  4,   193, 126, 41,  243, 176, 93,  23,  226, 175, 60,  5,   225, 143};
+      119, 119, 119, 119, 119, 119, 119, 119, 119, 119, 60,  5,   209, 142, 42,  244, 193, 110, 24,  227,
+      176, 93,  23,  226, 159, 59,  5,   209, 142, 42,  244, 193, 109, 24,  227, 176, 76,  23,  226, 159,
+      59,  5,   209, 126, 42,  244, 192, 109, 24,  226, 160, 76,  22,  226, 159, 59,  5,   209, 126, 41,
+      243, 192, 93,  24,  226, 175, 76,  22,  225, 142, 59,  5,   209, 126, 41,  243, 176, 93,  24,  226,
+      175, 76,  22,  209, 142, 59,  4,   193, 126, 41,  243, 176, 93,  23,  226, 175, 60,  5,   225, 143};
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 100), wanted);
   const NestedScales nested = NestScales(ScalesOf(Matrix(), 64), 0.75390625F);
   EXPECT_EQ(nested.codes, (std::vector<uint8_t>{207, 207, 207, 0}));
@@ -89,10 +90,11 @@ TEST(Packing, HasTheBytesOfFp4) {
   const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kFp4, .block = 64, .nested = false}, kWhole);
   const std::vector<uint8_t> bytes = Pack(parts, Matrix());
   const std::vector<uint8_t> wanted = {
-      0,   0,   0,  0,   0,   0,   0,   0,  0,   0,   196, 190, 42,  18,  215, 63,  90,  146, 166, 61,  75,  245, 169, 45,  99,
-      196, 190, 90, 18,  215, 60,  91,  226, 166, 61, 75,  245, 169, 45,  99,  196, 190, 90,  18,  215, 60,  91,  226, 161, 45,
-      123, 245, 169, 42, 99,  196, 190, 90, 2,   214, 60,  75,  226, 161, 45,  115, 245, 169, 42,  99,  212, 191, 90,  146, 214,
-      60,  75,  229, 161, 45, 115, 197, 190, 42, 99,  212, 191, 90,  146, 214, 60,  75,  229, 161, 45,  115, 197, 190, 42,  99};
+      0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   196, 190, 42,  18,  215, 63,  90,  146, 166, 61,
+      75,  245, 169, 45,  99,  196, 190, 90,  18,  215, 60,  91,  226, 166, 61,  75,  245, 169, 45,  99,
+      196, 190, 90,  18,  215, 60,  91,  226, 161, 45,  123, 245, 169, 42,  99,  196, 190, 90,  2,   214,
+      60,  75,  226, 161, 45,  115, 245, 169, 42,  99,  212, 191, 90,  146, 214, 60,  75,  229, 161, 45,
+      115, 197, 190, 42,  99,  212, 191, 90,  146, 214, 60,  75,  229, 161, 45,  115, 197, 190, 42,  99};
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 100), wanted);
   EXPECT_EQ(ScalesOf(Matrix(), 64), (std::vector<float>{0.78125F, 0.78125F, 0.78125F, 0.671875F}));
 }
@@ -123,8 +125,9 @@ TEST(Packing, HasTheBytesOfInt8) {
 
 // Splits that cut blocks, and bytes, in the middle; of int8 the scale is that of the whole row.
 TEST(Packing, PartsDecodeToPartsOfTheWhole) {
-  for (const PackedStorage& storage : {PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = false},
-                                       PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = true}, kInt8Storage}) {
+  for (const PackedStorage& storage :
+       {PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = false},
+        PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = true}, kInt8Storage}) {
     const PackedParts whole = PartsOf(storage, kWhole);
     const std::vector<float> all = Decoded(whole, Pack(whole, Matrix()), kWhole);
     for (const Held& held : {Held{2, 2, 0, 50}, Held{1, 1, 0, 50}, Held{0, 4, 25, 25}, Held{1, 3, 7, 13}}) {

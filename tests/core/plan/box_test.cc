@@ -69,13 +69,9 @@ TEST(FlatRange, EveryRangeOfRandomShapesAgainstALoop) {
 }
 
 TEST(FlatRange, Refusals) {
-  EXPECT_EQ(Refusal([] {
-              FlatRangeBoxes({2, 3}, 4, 7);
-            }),
+  EXPECT_EQ(Refusal([] { FlatRangeBoxes({2, 3}, 4, 7); }),
             "flat range 4 to 7 is not within 6 elements of shape [2, 3]");
-  EXPECT_EQ(Refusal([] {
-              FlatRangeBoxes({2, 3}, 3, 2);
-            }),
+  EXPECT_EQ(Refusal([] { FlatRangeBoxes({2, 3}, 3, 2); }),
             "flat range 3 to 2 is not within 6 elements of shape [2, 3]");
 }
 

@@ -45,8 +45,7 @@ TEST(FilePieces, FusedRowsUnderTensorParallelism) {
 TEST(FilePieces, AFlatShareOfAStackOfExperts) {
   const Grids grids = MakeGrids(1, {});
   // Three experts of gate|up, each 4 x 2; in the files one by one, without the stacked dim.
-  Parameter parameter{.declaration = {.name = "experts", .dims = {WholeDim(3), WholeDim(4), WholeDim(2)}},
-                      .hf = {}};
+  Parameter parameter{.declaration = {.name = "experts", .dims = {WholeDim(3), WholeDim(4), WholeDim(2)}}, .hf = {}};
   for (int64_t expert = 0; expert < 3; ++expert) {
     for (int64_t half = 0; half < 2; ++half) {
       parameter.hf.push_back({.name = (half == 0 ? "gate" : "up") + std::to_string(expert),
@@ -74,8 +73,7 @@ TEST(FilePieces, ATransposedTensorSwapsItsStrides) {
   const auto places = Walk(parameter, LocalShard(placement, 0, memory.data()));
   ASSERT_EQ(places.size(), 6u);
   for (int64_t row = 0; row < 2; ++row) {
-    for (int64_t column = 0; column < 3; ++column)
-      EXPECT_EQ(places.at({"w", column * 2 + row}), row * 3 + column);
+    for (int64_t column = 0; column < 3; ++column) EXPECT_EQ(places.at({"w", column * 2 + row}), row * 3 + column);
   }
 }
 

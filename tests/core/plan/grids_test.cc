@@ -61,13 +61,11 @@ TEST(Grids, ExpertExample) {  // the same world, ep 4, etp 1
   EXPECT_EQ(mesh.Groups({"etp"}), alone);
   EXPECT_EQ(mesh.Groups({"ep"}), (Lists{Range(0, 3), Range(4, 7), Range(8, 11), Range(12, 15)}));
   EXPECT_EQ(mesh.Groups({"edp"}), Pairs({0, 1, 2, 3, 8, 9, 10, 11}, 4));
-  EXPECT_EQ(mesh.Groups({"etp", "ep", "pp"}),
-            (Lists{{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}));
+  EXPECT_EQ(mesh.Groups({"etp", "ep", "pp"}), (Lists{{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}));
 }
 
 TEST(Grids, ExpertTensorExample) {  // etp 2, ep 2
-  const Mesh mesh =
-      MakeGrids(16, {.tensor = 2, .pipeline = 2, .context = 2, .expert = 2, .expert_tensor = 2}).expert;
+  const Mesh mesh = MakeGrids(16, {.tensor = 2, .pipeline = 2, .context = 2, .expert = 2, .expert_tensor = 2}).expert;
   EXPECT_EQ(mesh.Groups({"ep"}), Pairs({0, 1, 4, 5, 8, 9, 12, 13}, 2));
   EXPECT_EQ(mesh.Groups({"edp"}), Pairs({0, 1, 2, 3, 8, 9, 10, 11}, 4));
 }
@@ -83,9 +81,8 @@ TEST(Grids, Refusals) {
             "lower parallel.expert");
   EXPECT_EQ(Refusal([] { MakeGrids(8, {.context = 0}); }), "parallel.context = 0; wanted at least 1");
   EXPECT_EQ(Refusal([] { MakeGrids(0, {}); }), "world 0 has no ranks; wanted at least 1");
-  EXPECT_EQ(
-      Refusal([] { MakeGrids(8, {.tensor = 2000000000, .pipeline = 2000000000, .context = 2000000000}); }),
-      "parallel.tensor = 2000000000 is more than world 8; lower parallel.tensor");
+  EXPECT_EQ(Refusal([] { MakeGrids(8, {.tensor = 2000000000, .pipeline = 2000000000, .context = 2000000000}); }),
+            "parallel.tensor = 2000000000 is more than world 8; lower parallel.tensor");
 }
 
 TEST(Grids, Text) {
@@ -176,8 +173,8 @@ TEST(Grids, EveryLayoutOfEveryWorldUpTo64) {
         const auto [tp, cp] = pairs[i];
         const auto [etp, ep] = pairs[(i + 1) % pairs.size()];
         SCOPED_TRACE(Concat("world ", world, " tp ", tp, " cp ", cp, " pp ", pp, " etp ", etp, " ep ", ep));
-        const Grids grids = MakeGrids(
-            world, {.tensor = tp, .pipeline = pp, .context = cp, .expert = ep, .expert_tensor = etp});
+        const Grids grids =
+            MakeGrids(world, {.tensor = tp, .pipeline = pp, .context = cp, .expert = ep, .expert_tensor = etp});
         CheckMesh(grids.dense, {tp, cp, stage / (tp * cp), pp}, world);
         CheckMesh(grids.expert, {etp, ep, stage / (etp * ep), pp}, world);
         ASSERT_EQ(grids.dense.Groups({"pp"}), grids.expert.Groups({"pp"}));
@@ -192,8 +189,7 @@ TEST(Grids, RefusesExactlyWhatDoesNotDivide) {
     for (int tp = 1; tp <= world; ++tp) {
       for (int ep = 1; ep <= world; ++ep) {
         const bool fits = world % (tp * 2) == 0 && world % (ep * 2) == 0;
-        const std::string said =
-            Refusal([&] { MakeGrids(world, {.tensor = tp, .pipeline = 2, .expert = ep}); });
+        const std::string said = Refusal([&] { MakeGrids(world, {.tensor = tp, .pipeline = 2, .expert = ep}); });
         ASSERT_EQ(said == "no error", fits) << said;
       }
     }

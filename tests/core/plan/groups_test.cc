@@ -19,9 +19,8 @@ TEST(GroupPlan, MembersOfARank) {
   EXPECT_EQ(plan.Members("ep", 5), (RankList{4, 5, 6, 7}));
   EXPECT_EQ(plan.Members("edp", 5), (RankList{1, 5}));
   EXPECT_EQ(plan.Members("world", 5).size(), 16u);
-  EXPECT_EQ(
-      Refusal([&] { plan.Members("tq", 0); }),
-      "no group 'tq' is planned; known: world, tp, cp, tp-cp, etp, ep, etp-ep, pp, embedding, dp-cp, edp");
+  EXPECT_EQ(Refusal([&] { plan.Members("tq", 0); }),
+            "no group 'tq' is planned; known: world, tp, cp, tp-cp, etp, ep, etp-ep, pp, embedding, dp-cp, edp");
 }
 
 TEST(GroupPlan, OrderIsTheSameForEveryLayout) {

@@ -43,38 +43,24 @@ TEST(Mesh, FactorsNameThePartsOfAnAxis) {
   EXPECT_EQ(mesh.Group(3, {"ring", "ulysses"}), mesh.Group(3, {"cp"}));
   EXPECT_EQ(mesh.Coordinate(6, "ulysses"), 1);
   EXPECT_EQ(mesh.Coordinate(6, "ring"), 1);
-  EXPECT_EQ(Refusal([&] {
-              mesh.Group(0, {"cp", "ring"});
-            }),
+  EXPECT_EQ(Refusal([&] { mesh.Group(0, {"cp", "ring"}); }),
             "dense grid: axis ring overlaps another axis of the same group");
-  EXPECT_EQ(Refusal([&] {
-              mesh.Factor("cp", {"third", 3}, "rest");
-            }),
+  EXPECT_EQ(Refusal([&] { mesh.Factor("cp", {"third", 3}, "rest"); }),
             "dense grid: axis cp = 4 is not divisible by third = 3; choose a divisor of 4");
 }
 
 TEST(Mesh, Refusals) {
   const Mesh mesh = Example();
   EXPECT_EQ(Refusal([&] { mesh.Group(0, {"dq"}); }), "dense grid has no axis 'dq'; known: tp, cp, dp, pp");
-  EXPECT_EQ(Refusal([&] {
-              mesh.Group(0, {"tp", "tp"});
-            }),
+  EXPECT_EQ(Refusal([&] { mesh.Group(0, {"tp", "tp"}); }),
             "dense grid: axis tp overlaps another axis of the same group");
-  EXPECT_EQ(Refusal([&] { mesh.Coordinate(16, "tp"); }),
-            "dense grid: rank 16 is out of range; wanted 0 to 15");
-  EXPECT_EQ(Refusal([&] {
-              mesh.RankAt({0, 2, 0, 0});
-            }),
-            "dense grid: cp coordinate 2 is out of range; wanted 0 to 1");
-  EXPECT_EQ(Refusal([&] {
-              mesh.RankAt({0, 0});
-            }),
+  EXPECT_EQ(Refusal([&] { mesh.Coordinate(16, "tp"); }), "dense grid: rank 16 is out of range; wanted 0 to 15");
+  EXPECT_EQ(Refusal([&] { mesh.RankAt({0, 2, 0, 0}); }), "dense grid: cp coordinate 2 is out of range; wanted 0 to 1");
+  EXPECT_EQ(Refusal([&] { mesh.RankAt({0, 0}); }),
             "dense grid: 2 coordinates given; wanted one for each of tp, cp, dp, pp");
   EXPECT_EQ(Refusal([] { Mesh("m", {{"a", 2}, {"a", 2}}); }), "m: axis a is named twice; known: a");
   EXPECT_EQ(Refusal([] { Mesh("m", {{"a", 0}}); }), "m: axis a = 0; wanted at least 1");
-  EXPECT_EQ(Refusal([] {
-              Mesh("m", {{"a", 1 << 20}, {"b", 1 << 20}});
-            }),
+  EXPECT_EQ(Refusal([] { Mesh("m", {{"a", 1 << 20}, {"b", 1 << 20}}); }),
             "m: axis b = 1048576 makes too many ranks for an int");
 }
 

@@ -12,8 +12,7 @@ std::string Refusal(Call call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.kind() == ErrorKind::kInput ? error.what()
-                                             : std::string("not an input error: ") + error.what();
+    return error.kind() == ErrorKind::kInput ? error.what() : std::string("not an input error: ") + error.what();
   }
   return "no error";
 }

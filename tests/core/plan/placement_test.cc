@@ -15,8 +15,7 @@ namespace {
 
 TEST(Placement, ColumnSplit) {
   const Grids grids = MakeGrids(4, {.tensor = 2});
-  const Placement weight(
-      {.name = "w", .dtype = DType::kBf16, .dims = {SplitDim("tp", {{8, 2}}), WholeDim(3)}}, grids);
+  const Placement weight({.name = "w", .dtype = DType::kBf16, .dims = {SplitDim("tp", {{8, 2}}), WholeDim(3)}}, grids);
   EXPECT_EQ(weight.GlobalShape(), (Shape{8, 3}));
   EXPECT_EQ(weight.LocalShape(), (Shape{4, 3}));
   EXPECT_EQ(weight.BytesPerRank(), 4 * 3 * 2);
@@ -33,8 +32,8 @@ TEST(Placement, ColumnSplit) {
 TEST(Placement, FusedBlocksWithSharedKeyValueHeads) {
   // 8 query heads, 2 key and 2 value heads of 4, on tp 4: two ranks share each key and value head.
   const Grids grids = MakeGrids(4, {.tensor = 4});
-  const Placement qkv(
-      {.name = "qkv", .dims = {SplitDim("tp", {{32, 4, 4}, {8, 2, 4}, {8, 2, 4}}), WholeDim(5)}}, grids);
+  const Placement qkv({.name = "qkv", .dims = {SplitDim("tp", {{32, 4, 4}, {8, 2, 4}, {8, 2, 4}}), WholeDim(5)}},
+                      grids);
   EXPECT_EQ(qkv.LocalShape(), (Shape{16, 5}));
   const auto boxes = qkv.LocalBoxes(3);
   ASSERT_EQ(boxes.size(), 3u);
@@ -55,8 +54,7 @@ TEST(Placement, FusedBlocksWithSharedKeyValueHeads) {
 TEST(Placement, PaddingIsAllocatedButOwnedByNobody) {
   const Grids grids = MakeGrids(4, {.tensor = 4});
   const Placement embedding(
-      {.name = "embed",
-       .dims = {SplitDim("tp", {{.size = 9, .parts = 4, .padding = PaddingTo(9, 16)}}), WholeDim(2)}},
+      {.name = "embed", .dims = {SplitDim("tp", {{.size = 9, .parts = 4, .padding = PaddingTo(9, 16)}}), WholeDim(2)}},
       grids);
   EXPECT_EQ(embedding.GlobalShape(), (Shape{9, 2}));
   EXPECT_EQ(embedding.LocalShape(), (Shape{4, 2}));
@@ -96,17 +94,15 @@ TEST(Placement, ScalarHasOneBox) {
 
 TEST(Placement, Refusals) {
   const Grids grids = MakeGrids(8, {.tensor = 4, .pipeline = 2});
-  const auto refusal = [&](const std::string& name, const std::vector<Dim>& dims,
-                           const AxisNames& partial = {}) {
+  const auto refusal = [&](const std::string& name, const std::vector<Dim>& dims, const AxisNames& partial = {}) {
     return Refusal([&] { Placement({.name = name, .dims = dims, .partial_gradient = partial}, grids); });
   };
   EXPECT_EQ(refusal("q_proj.weight", {SplitDim("tp", {{4097, 4}})}),
             "q_proj.weight: dim 0 = 4097 does not divide over tp = 4");
   EXPECT_EQ(refusal("k_proj.weight", {WholeDim(2), SplitDim("tp", {{.size = 192, .parts = 2, .unit = 64}})}),
             "k_proj.weight: dim 1 = 3 x 64 does not divide into 2 parts over tp = 4");
-  EXPECT_EQ(
-      refusal("k", {SplitDim("tp", {{.size = 6, .parts = 3}})}),
-      "k: dim 0 in 3 parts cannot be spread over tp = 4; wanted a number of parts that divides the ranks");
+  EXPECT_EQ(refusal("k", {SplitDim("tp", {{.size = 6, .parts = 3}})}),
+            "k: dim 0 in 3 parts cannot be spread over tp = 4; wanted a number of parts that divides the ranks");
   EXPECT_EQ(refusal("w", {SplitDim("tp", {{4, 4}}), SplitDim("tp", {{4, 4}})}),
             "w: dim 1 cannot be split over tp, which splits an earlier dim; choose another axis");
   EXPECT_EQ(refusal("w", {SplitDim("pp", {{4, 2}})}),
@@ -126,12 +122,9 @@ struct RandomCase {
 };
 
 RandomCase MakeRandomCase(std::mt19937& random) {
-  const auto pick = [&](std::initializer_list<int> values) {
-    return *(values.begin() + random() % values.size());
-  };
+  const auto pick = [&](std::initializer_list<int> values) { return *(values.begin() + random() % values.size()); };
   const int tp = pick({1, 2, 4}), cp = pick({1, 2}), dp = pick({1, 2, 3}), pp = pick({1, 2});
-  RandomCase result = {MakeGrids(tp * cp * dp * pp, {.tensor = tp, .pipeline = pp, .context = cp}),
-                       {.name = "random"}};
+  RandomCase result = {MakeGrids(tp * cp * dp * pp, {.tensor = tp, .pipeline = pp, .context = cp}), {.name = "random"}};
   const int dims = random() % 4;
   const int split = random() % 4;
   for (int dim = 0; dim < dims; ++dim) {

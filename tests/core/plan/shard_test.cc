@@ -34,8 +34,7 @@ void ForEachAddress(const Shard& shard, const ShardBox& box, const Visit& visit)
 
 Placement Fused(const Grids& grids) {
   return Placement(
-      {.name = "qkv",
-       .dims = {SplitDim("tp", {{8, 4}, {.size = 5, .parts = 2, .padding = 1}, {4, 2}}), WholeDim(3)}},
+      {.name = "qkv", .dims = {SplitDim("tp", {{8, 4}, {.size = 5, .parts = 2, .padding = 1}, {4, 2}}), WholeDim(3)}},
       grids);
 }
 
@@ -71,8 +70,7 @@ TEST(Shard, FlatShardsOfAllRanksCoverTheGlobalTensorOnce) {
     for (const ShardBox& box : all.boxes) {
       ForEachAddress(all, box, [&](int64_t global, int64_t address) { global_of_local[address] = global; });
     }
-    const Shard shard =
-        FlatShard(placement, rank, share, "exp_avg/qkv", DType::kFp32, whole.data() + share.begin);
+    const Shard shard = FlatShard(placement, rank, share, "exp_avg/qkv", DType::kFp32, whole.data() + share.begin);
     for (const ShardBox& box : shard.boxes) {
       ForEachAddress(shard, box, [&](int64_t global, int64_t address) {
         ASSERT_GE(address, 0);
@@ -90,8 +88,7 @@ TEST(Shard, Refusals) {
   const auto refusal = [&](std::string key, Shape strides, ShardBox box, void* data) {
     return Refusal([&] { Shard(key, DType::kFp32, {4, 4}, strides, {box}, data); });
   };
-  EXPECT_EQ(refusal("w", {4, 1}, {{{2, 0}, {3, 4}}}, &value),
-            "w: box [2:5, 0:4] is not inside the shape [4, 4]");
+  EXPECT_EQ(refusal("w", {4, 1}, {{{2, 0}, {3, 4}}}, &value), "w: box [2:5, 0:4] is not inside the shape [4, 4]");
   EXPECT_EQ(refusal("w", {4, 1}, {{{0}, {4}}}, &value), "w: box [0:4] is not inside the shape [4, 4]");
   EXPECT_EQ(refusal("w", {1}, {{{0, 0}, {1, 1}}}, &value), "w: 1 strides for the shape [4, 4]");
   EXPECT_EQ(refusal("w", {4, 1}, {{{0, 0}, {1, 1}}}, nullptr), "w: box [0:1, 0:1] has no memory");
@@ -106,10 +103,9 @@ TEST(DType, NamesAndSizes) {
   for (DType dtype : {DType::kFp64, DType::kFp32, DType::kInt16, DType::kBool}) {
     EXPECT_EQ(DTypeFromName(Name(dtype)), dtype);
   }
-  EXPECT_EQ(
-      Refusal([] { DTypeFromName("float"); }),
-      "element type 'float' is unknown; known: fp64, fp32, fp16, bf16, fp8e4m3, int64, int32, int16, int8, "
-      "uint8, bool");
+  EXPECT_EQ(Refusal([] { DTypeFromName("float"); }),
+            "element type 'float' is unknown; known: fp64, fp32, fp16, bf16, fp8e4m3, int64, int32, int16, int8, "
+            "uint8, bool");
 }
 
 }  // namespace

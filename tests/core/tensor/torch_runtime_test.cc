@@ -19,8 +19,8 @@ TEST(TorchRuntime, NamesTheVectorInstructions) { EXPECT_FALSE(TorchCpuCapability
 
 TEST(TorchRuntime, MultipliesAndDifferentiates) {
   at::Tensor weight = at::arange(6, at::kFloat).view({2, 3}).set_requires_grad(true);  // [out, in]
-  at::Tensor input = at::ones({1, 3});                                                   // [rows, in]
-  at::Tensor output = input.matmul(weight.t());                                          // [rows, out]
+  at::Tensor input = at::ones({1, 3});                                                 // [rows, in]
+  at::Tensor output = input.matmul(weight.t());                                        // [rows, out]
   EXPECT_TRUE(at::equal(output, at::tensor({3.0f, 12.0f}).view({1, 2})));
   output.sum().backward();
   EXPECT_TRUE(at::equal(weight.grad(), at::ones({2, 3})));

@@ -90,8 +90,7 @@ TEST(ChromeTrace, AFileThatCannotBeWrittenIsAnError) {
     WriteChromeTrace("/no/such/folder/trace.json", {});
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "/no/such/folder/trace.json: cannot be created: No such file or directory");
+    EXPECT_EQ(std::string(error.what()), "/no/such/folder/trace.json: cannot be created: No such file or directory");
   }
 }
 
@@ -107,8 +106,7 @@ TEST(EncodeSpans, ReadBackEqual) {
 
 TEST(EncodeSpans, IsCompactAndOneLine) {
   std::vector<TraceSpan> spans;
-  for (int i = 0; i < 1000; ++i)
-    spans.push_back({"compute", "F0.0", kBase + i * 1000, kBase + i * 1000 + 500, {}});
+  for (int i = 0; i < 1000; ++i) spans.push_back({"compute", "F0.0", kBase + i * 1000, kBase + i * 1000 + 500, {}});
   const std::string text = EncodeSpans(spans);
   EXPECT_LT(text.size(), 30u * spans.size());
   EXPECT_EQ(text.find('\n'), std::string::npos);

@@ -22,8 +22,12 @@ TEST(Trace, SpansNest) {
   {
     Span outer(&trace, "compute", "outer");
     outer.Note("tokens", "512");
-    { Span first(&trace, "compute", "first"); }
-    { Span second(&trace, "pp", "second"); }
+    {
+      Span first(&trace, "compute", "first");
+    }
+    {
+      Span second(&trace, "pp", "second");
+    }
   }
   const std::vector<TraceSpan> spans = trace.Take();
   ASSERT_EQ(NamesOf(spans), (std::vector<std::string>{"outer", "first", "second"}));
@@ -49,16 +53,22 @@ TEST(Trace, OrderIsByStartThenTheLongestFirst) {
 
 TEST(Trace, TakeEmptiesIt) {
   Trace trace;
-  { Span span(&trace, "a", "b"); }
+  {
+    Span span(&trace, "a", "b");
+  }
   EXPECT_EQ(trace.Take().size(), 1u);
   EXPECT_TRUE(trace.Take().empty());
 }
 
 TEST(Trace, NothingIsAddedAfterAStop) {
   Trace trace;
-  { Span span(&trace, "a", "before"); }
+  {
+    Span span(&trace, "a", "before");
+  }
   trace.Stop();
-  { Span span(&trace, "a", "behind"); }
+  {
+    Span span(&trace, "a", "behind");
+  }
   EXPECT_EQ(NamesOf(trace.Take()), (std::vector<std::string>{"before"}));
 }
 
@@ -81,8 +91,7 @@ TEST(Trace, WithoutATraceNothingIsRecordedOrNamed) {
 
 TEST(Trace, TimeIsWallClockTime) {
   const auto now = [] {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::system_clock::now().time_since_epoch())
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
   };
   const int64_t before = now();

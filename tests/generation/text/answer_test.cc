@@ -59,8 +59,7 @@ TEST(Answer, EndsBeforeAStopString) {
 TEST(Answer, HoldsBackWhatMayBecomeAStopString) {
   EXPECT_EQ(Write("aENx", {.stops = {"END"}}).pieces, (Pieces{"a", "ENx"}));
   EXPECT_EQ(Write("aEEND", {.stops = {"END"}}).pieces, (Pieces{"a", "E"})) << "a second match may begin";
-  EXPECT_EQ(Write("aEN", {.stops = {"END"}}, 3).pieces, (Pieces{"a", "EN"}))
-      << "at the end nothing is held back";
+  EXPECT_EQ(Write("aEN", {.stops = {"END"}}, 3).pieces, (Pieces{"a", "EN"})) << "at the end nothing is held back";
 }
 
 TEST(Answer, EmitsNoPartialCharacter) {

@@ -28,24 +28,22 @@ TEST_F(Prompts, EndTokensAreTheGenerationConfigsFirst) {
 TEST_F(Prompts, ATurnEndsAtItsSpecialToken) {
   const Tokenizer tokenizer(TRIREME_EXAMPLE);
   EXPECT_EQ(TurnEnd(tokenizer, ChatTemplate::Of(tokenizer)), *tokenizer.IdOf("<|im_end|>"));
-  const ChatTemplate plain("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
-                           Json::object(), "plain");
+  const ChatTemplate plain("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", Json::object(),
+                           "plain");
   EXPECT_EQ(TurnEnd(tokenizer, plain), std::nullopt) << "a line break does not end a turn";
 }
 
 TEST_F(Prompts, ConversationsAreOneOrSeveral) {
   const auto read = [&](const std::string& text) { return ReadConversations(Write("messages.json", text)); };
   EXPECT_FALSE(read(R"([{"role": "user", "content": "a"}])").several);
-  EXPECT_EQ(read(R"([[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]])").each.size(),
-            2u);
+  EXPECT_EQ(read(R"([[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]])").each.size(), 2u);
   const Conversations objects = read(R"([{"messages": [{"role": "user", "content": "a"}], "system": "s"}])");
   ASSERT_TRUE(objects.several);
   EXPECT_EQ(objects.each[0].messages.size(), 2u) << "with its system message";
   EXPECT_FALSE(read(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})").several);
-  EXPECT_EQ(read(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})")
-                .each[0]
-                .tools[0]["name"],
-            "f");
+  EXPECT_EQ(
+      read(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})").each[0].tools[0]["name"],
+      "f");
   const std::string lines =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n\n"
       "[{\"role\": \"user\", \"content\": \"b\"}]\n";
@@ -54,8 +52,8 @@ TEST_F(Prompts, ConversationsAreOneOrSeveral) {
   EXPECT_TRUE(RefusalOf([&] {
                 ReadConversations(Write("c.jsonl", lines + "{\"messages\": 3}\n"));
               }).starts_with("c.jsonl:4: "));
-  for (const char* bad : {"[]", "{}", "[[]]", R"([{"role": "user"}])", R"(["hello"])",
-                          R"([{"role": "king", "content": ""}])"}) {
+  for (const char* bad :
+       {"[]", "{}", "[[]]", R"([{"role": "user"}])", R"(["hello"])", R"([{"role": "king", "content": ""}])"}) {
     EXPECT_TRUE(RefusalOf([&] { read(bad); }).starts_with("messages.json: ")) << bad;
   }
 }

@@ -30,8 +30,7 @@ struct ExactPairs {
 
 ExactPairs Exactly(const at::Tensor& keys, const at::Tensor& queries, const at::Tensor& decay, const at::Tensor& beta) {
   const at::Tensor later = at::ones({decay.size(-1), decay.size(-1)}, at::kBool).triu(1);
-  const at::Tensor between =
-      (decay.unsqueeze(-1) - decay.unsqueeze(-2)).masked_fill(later, -kInfinity).exp();
+  const at::Tensor between = (decay.unsqueeze(-1) - decay.unsqueeze(-2)).masked_fill(later, -kInfinity).exp();
   return {.attention = queries * between, .system = (keys * between * beta.unsqueeze(-1)).tril(-1)};
 }
 
@@ -72,9 +71,11 @@ TEST(DeltaKernels, PairsOfRandomCases) {
 // Documents of every length, in segments that end anywhere.
 TEST(DeltaKernels, ConvolutionsOfRandomCases) {
   ForCases(80, [](KernelCase& c, const std::string& given) {
-    const int64_t taps = c.Between(1, 6), channels = c.Columns(300), tokens = c.Chance(0.3) ? c.Between(60, 300) : c.Rows();
+    const int64_t taps = c.Between(1, 6), channels = c.Columns(300),
+                  tokens = c.Chance(0.3) ? c.Between(60, 300) : c.Rows();
     const std::string context = Concat(given, ", ", tokens, " x ", channels, ", ", taps, " taps");
-    const at::Tensor x = at::randn({tokens, channels}).to(c.type()), gradient = at::randn({tokens, channels}).to(c.type());
+    const at::Tensor x = at::randn({tokens, channels}).to(c.type()),
+                     gradient = at::randn({tokens, channels}).to(c.type());
     const at::Tensor weight = at::randn({taps, channels}), places = at::zeros({tokens}, at::kInt);
     for (int64_t t = 1; t < tokens; ++t) {
       places[t] = c.Chance(0.15) ? 0 : places[t - 1].item<int32_t>() + 1;

@@ -20,18 +20,14 @@ at::Tensor PlainNorm(const at::Tensor& x, const at::Tensor& weight, double eps) 
 
 void OneRmsNorm(KernelCase& c, int64_t rows, int64_t columns, const std::string& context) {
   const bool adds = c.Chance(0.5), carries = c.Chance(0.5);
-  const at::Tensor x = c.Values({rows, columns}), branch = c.Values({rows, columns}),
-                   weight = c.Values({columns});
-  const at::Tensor sum = c.Empty({rows, columns}), y = c.Empty({rows, columns}),
-                   scale = c.Empty({rows}, at::kFloat);
-  RmsNormForward(
-      c.place(), c.element(),
-      {x.data_ptr(), adds ? branch.data_ptr() : nullptr, weight.data_ptr(), sum.data_ptr(), y.data_ptr(),
-       Of<float>(scale), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), 1e-5f});
+  const at::Tensor x = c.Values({rows, columns}), branch = c.Values({rows, columns}), weight = c.Values({columns});
+  const at::Tensor sum = c.Empty({rows, columns}), y = c.Empty({rows, columns}), scale = c.Empty({rows}, at::kFloat);
+  RmsNormForward(c.place(), c.element(),
+                 {x.data_ptr(), adds ? branch.data_ptr() : nullptr, weight.data_ptr(), sum.data_ptr(), y.data_ptr(),
+                  Of<float>(scale), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), 1e-5f});
   const at::Tensor added = adds ? (x + branch) : x;
   if (adds) ExpectNear(sum, added, 1e-9, context + ", sum");
-  const at::Tensor wide = added.to(at::kDouble).requires_grad_(),
-                   wide_weight = weight.to(at::kDouble).requires_grad_();
+  const at::Tensor wide = added.to(at::kDouble).requires_grad_(), wide_weight = weight.to(at::kDouble).requires_grad_();
   const at::Tensor wanted = PlainNorm(wide, wide_weight, 1e-5);
   ExpectNear(y, wanted.detach(), c.Tolerance(), context + ", y");
 
@@ -64,12 +60,10 @@ TEST(RmsNormKernel, RowsLongerThanATile) {
 
 TEST(RmsNormKernel, ZerosAndInfinities) {
   for (const double value : {0.0, 1e-30, kInfinity}) {
-    const at::Tensor x = at::full({1, 20}, value, at::kFloat), weight = at::ones({20}),
-                     y = at::empty({1, 20});
+    const at::Tensor x = at::full({1, 20}, value, at::kFloat), weight = at::ones({20}), y = at::empty({1, 20});
     const at::Tensor scale = at::empty({1});
-    RmsNormForward(
-        PlaceOf(x), ascendc::Element::kFloat,
-        {x.data_ptr(), nullptr, weight.data_ptr(), nullptr, y.data_ptr(), Of<float>(scale), 1, 20, 1e-6f});
+    RmsNormForward(PlaceOf(x), ascendc::Element::kFloat,
+                   {x.data_ptr(), nullptr, weight.data_ptr(), nullptr, y.data_ptr(), Of<float>(scale), 1, 20, 1e-6f});
     ExpectNear(y, PlainNorm(x.to(at::kDouble), weight, 1e-6), 1e-6, Concat("all ", value));
   }
 }
@@ -84,8 +78,7 @@ void OneSwiglu(KernelCase& c, int64_t rows, int64_t ffn, const std::string& cont
   const at::Tensor wide = x.to(at::kDouble).requires_grad_(), wanted = PlainSwiglu(wide, ffn);
   ExpectNear(y, wanted.detach(), c.Tolerance(), context + ", y");
   const at::Tensor gradient = c.Values({rows, ffn}), result = c.Empty({rows, 2 * ffn});
-  ascendc::SwigluBackward(c.place(), c.element(), x.data_ptr(), gradient.data_ptr(), rows, ffn,
-                          result.data_ptr());
+  ascendc::SwigluBackward(c.place(), c.element(), x.data_ptr(), gradient.data_ptr(), rows, ffn, result.data_ptr());
   torch::autograd::backward({wanted}, {gradient.to(at::kDouble)});
   ExpectNear(result, wide.grad(), c.Tolerance(), context + ", gradient");
 }
@@ -95,8 +88,7 @@ TEST(SwigluKernel, RandomCases) {
     const int64_t rows = c.Rows(), ffn = c.Columns();
     OneSwiglu(c, rows, ffn, Concat(context, ", ", rows, " x ", ffn));
   });
-  ForCases(
-      3, [](KernelCase& c, const std::string& context) { OneSwiglu(c, 2, 11000, context + ", long rows"); });
+  ForCases(3, [](KernelCase& c, const std::string& context) { OneSwiglu(c, 2, 11000, context + ", long rows"); });
 }
 
 TEST(SwigluKernel, EndsOfTheRange) {
@@ -179,8 +171,8 @@ TEST(HeadsKernel, RandomCases) {
                               {dq.to(at::kDouble), dk.to(at::kDouble), dv.to(at::kDouble)});
     const auto largest = [](const at::Tensor& t) { return t.abs().max().to(at::kDouble).item<double>(); };
     // A norm's gradient is a difference: its error bound follows from what is subtracted.
-    const double subtracted = std::max(largest(dq), largest(dk)) *
-                              std::max(largest(query_norm), largest(key_norm)) * largest(scales);
+    const double subtracted =
+        std::max(largest(dq), largest(dk)) * std::max(largest(query_norm), largest(key_norm)) * largest(scales);
     ExpectNear(result, x.grad(), c.Tolerance() + 2e-5, context + ", gradient",
                normed ? (c.Tolerance() + 2e-6) * subtracted : 1e-37);
     if (!normed) return;

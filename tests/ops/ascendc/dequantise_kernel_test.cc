@@ -17,7 +17,8 @@ PackedPart RandomPart(KernelCase& c) {
   part.first_row = c.Between(0, part.matrix_rows - 1);
   part.rows = c.Between(1, part.matrix_rows - part.first_row);
   part.first_column = c.Chance(0.4) ? 0 : c.Between(0, part.matrix_columns - 1);
-  part.columns = c.Chance(0.6) ? part.matrix_columns - part.first_column : c.Between(1, part.matrix_columns - part.first_column);
+  part.columns =
+      c.Chance(0.6) ? part.matrix_columns - part.first_column : c.Between(1, part.matrix_columns - part.first_column);
   part.local_offset = c.Between(0, 20);
   part.local_stride = part.columns + (c.Chance(0.7) ? 0 : c.Between(1, 9));
   return part;
@@ -33,7 +34,8 @@ at::Tensor RandomBytes(const PackedParts& parts) {
   return bytes;
 }
 
-at::Tensor ByLoops(const PackedPart& part, const PackedStorage& storage, const at::Tensor& bytes, const at::Tensor& like) {
+at::Tensor ByLoops(const PackedPart& part, const PackedStorage& storage, const at::Tensor& bytes,
+                   const at::Tensor& like) {
   const at::Tensor to = at::full_like(like, kUntouched);
   const auto* from = bytes.const_data_ptr<uint8_t>();
   if (to.scalar_type() == at::kFloat) {
@@ -49,8 +51,8 @@ void ExpectSameBits(const at::Tensor& found, const at::Tensor& wanted, const std
   const at::Tensor wrong = found.view(bits).ne(wanted.view(bits));
   if (!wrong.any().item<bool>()) return;
   const int64_t at = wrong.to(at::kInt).argmax().item<int64_t>();
-  ADD_FAILURE() << context << ": " << wrong.sum().item<int64_t>() << " of " << wrong.numel() << " wrong; element " << at << " is "
-                << found[at].item<float>() << ", wanted " << wanted[at].item<float>();
+  ADD_FAILURE() << context << ": " << wrong.sum().item<int64_t>() << " of " << wrong.numel() << " wrong; element " << at
+                << " is " << found[at].item<float>() << ", wanted " << wanted[at].item<float>();
 }
 
 TEST(DequantiseKernel, RandomCases) {
@@ -64,16 +66,17 @@ TEST(DequantiseKernel, RandomCases) {
     const PackedParts parts = PlaceParts(storage, {RandomPart(c)});
     const PackedPart& part = parts.parts.front();
     const std::string context =
-        Concat(given, ", ", c10::toString(type), ", blocks of ", storage.block, storage.nested ? " nested, [" : ", [", part.first_row,
-               " + ", part.rows, ", ", part.first_column, " + ", part.columns, "] of [", part.matrix_rows, ", ", part.matrix_columns,
-               "], stride ", part.local_stride);
+        Concat(given, ", ", c10::toString(type), ", blocks of ", storage.block, storage.nested ? " nested, [" : ", [",
+               part.first_row, " + ", part.rows, ", ", part.first_column, " + ", part.columns, "] of [",
+               part.matrix_rows, ", ", part.matrix_columns, "], stride ", part.local_stride);
     PackedWeight packed(parts, {part.local_offset + part.rows * part.local_stride}, type);
     packed.bytes = RandomBytes(parts);
     const at::Tensor found = at::full(packed.shape(), kUntouched, type), again = found.clone();
     const at::Tensor wanted = ByLoops(part, storage, packed.bytes, found);
     ReferenceDequantise({packed, 0, again});
     ExpectSameBits(again, wanted, context + ", by ATen");
-    const bool declines = storage == kInt8Storage || (part.columns == part.matrix_columns && part.local_stride != part.columns);
+    const bool declines =
+        storage == kInt8Storage || (part.columns == part.matrix_columns && part.local_stride != part.columns);
     EXPECT_EQ(std::string(ascendc::WhyNotDequantised(part, storage)).empty(), !declines) << context;
     ++(declines ? declined : kernels);
     if (declines) return;

@@ -18,8 +18,8 @@ void OneCrossEntropy(KernelCase& c, int64_t rows, int64_t stride, const std::str
                                   static_cast<uint64_t>(stride), static_cast<uint64_t>(first)};
   const at::Tensor largest = c.Empty({rows}, at::kFloat), sum = c.Empty({rows}, at::kFloat),
                    picked = c.Empty({rows}, at::kFloat);
-  ascendc::LogitStatistics(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape,
-                           Of<float>(largest), Of<float>(sum), Of<float>(picked));
+  ascendc::LogitStatistics(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape, Of<float>(largest),
+                           Of<float>(sum), Of<float>(picked));
   const at::Tensor wide = logits.to(at::kDouble).narrow(1, 0, columns);
   const at::Tensor local = labels - first, held = local.ge(0).logical_and(local.lt(columns)),
                    index = (local * held).unsqueeze(1);
@@ -32,8 +32,8 @@ void OneCrossEntropy(KernelCase& c, int64_t rows, int64_t stride, const std::str
   at::Tensor wanted = (wide - log_sum_exp.to(at::kDouble).unsqueeze(1)).exp();
   wanted.scatter_add_(1, index, held.to(at::kDouble).neg().unsqueeze(1));
   wanted = at::constant_pad_nd(wanted * 0.01, {0, stride - columns});
-  ascendc::LogitGradient(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape,
-                         Of<float>(log_sum_exp), 0.01f);
+  ascendc::LogitGradient(c.place(), c.element(), logits.data_ptr(), Of<int64_t>(labels), shape, Of<float>(log_sum_exp),
+                         0.01f);
   // The rounding error of the exponent grows with the logits.
   ExpectNear(logits, wanted, c.Tolerance() + 2e-7 * 50 * size, context + ", gradient");
 }
@@ -43,9 +43,8 @@ TEST(CrossEntropyKernel, RandomCases) {
     const int64_t rows = c.Rows(), stride = c.Columns();
     OneCrossEntropy(c, rows, stride, Concat(context, ", ", rows, " x ", stride));
   });
-  ForCases(4, [](KernelCase& c, const std::string& context) {
-    OneCrossEntropy(c, 2, 32768 + 5, context + ", long rows");
-  });
+  ForCases(
+      4, [](KernelCase& c, const std::string& context) { OneCrossEntropy(c, 2, 32768 + 5, context + ", long rows"); });
 }
 
 TEST(CrossEntropyKernel, ColumnsOfMinusInfinity) {
@@ -61,23 +60,20 @@ TEST(AdamWKernel, RandomCases) {
   ForCases(200, [](KernelCase& c, const std::string& given) {
     const int64_t n = c.Chance(0.15) ? c.Between(2000, 9000) : c.Between(0, 200);
     const std::string context = Concat(given, ", ", n);
-    const at::Tensor p = c.Values({n}, at::kFloat), m = c.Values({n}, at::kFloat),
-                     g = c.Values({n}, at::kFloat);
+    const at::Tensor p = c.Values({n}, at::kFloat), m = c.Values({n}, at::kFloat), g = c.Values({n}, at::kFloat);
     const at::Tensor v = c.Values({n}, at::kFloat).square(), parameter = c.Empty({n});
     const bool writes = c.Chance(0.7);
     const double lr = 0.01, b1 = 0.9, b2 = 0.95, eps = 1e-8, decay = 0.1, scale = 0.5, step = 7;
     const double c1 = 1 - std::pow(b1, step), c2 = 1 - std::pow(b2, step);
     const at::Tensor wide_g = g.to(at::kDouble) * scale, wide_m = m.to(at::kDouble) * b1 + wide_g * (1 - b1);
     const at::Tensor wide_v = v.to(at::kDouble) * b2 + wide_g.square() * (1 - b2);
-    const at::Tensor wide_p =
-        p.to(at::kDouble) * (1 - lr * decay) - lr / c1 * wide_m / ((wide_v / c2).sqrt() + eps);
-    ascendc::AdamW(
-        c.place(), c.element(),
-        {Of<float>(p), Of<float>(m), Of<float>(v), Of<float>(g), writes ? parameter.data_ptr() : nullptr},
-        static_cast<uint64_t>(n),
-        {static_cast<float>(1 - lr * decay), static_cast<float>(b1), static_cast<float>(1 - b1),
-         static_cast<float>(b2), static_cast<float>(1 - b2), static_cast<float>(lr / c1),
-         static_cast<float>(1 / std::sqrt(c2)), static_cast<float>(eps), static_cast<float>(scale)});
+    const at::Tensor wide_p = p.to(at::kDouble) * (1 - lr * decay) - lr / c1 * wide_m / ((wide_v / c2).sqrt() + eps);
+    ascendc::AdamW(c.place(), c.element(),
+                   {Of<float>(p), Of<float>(m), Of<float>(v), Of<float>(g), writes ? parameter.data_ptr() : nullptr},
+                   static_cast<uint64_t>(n),
+                   {static_cast<float>(1 - lr * decay), static_cast<float>(b1), static_cast<float>(1 - b1),
+                    static_cast<float>(b2), static_cast<float>(1 - b2), static_cast<float>(lr / c1),
+                    static_cast<float>(1 / std::sqrt(c2)), static_cast<float>(eps), static_cast<float>(scale)});
     ExpectNear(m, wide_m, 1e-6, context + ", exp_avg");
     ExpectNear(v, wide_v, 1e-6, context + ", exp_avg_sq");
     ExpectNear(p, wide_p, 2e-6, context + ", master");
@@ -110,8 +106,8 @@ TEST(DropoutAddKernel, RandomCases) {
     const float rate = c.Pick({0.0f, 0.1f, 0.5f, 0.9f});
     const bool adds = c.Chance(0.5);
     const at::Tensor keys = at::randint(-1000000000, 1000000000, {rows, 2}, at::kInt);
-    const at::Tensor x = c.Values({rows, columns}), residual = c.Values({rows, columns}),
-                     y = c.Empty({rows, columns}), mask = at::empty({rows, columns});
+    const at::Tensor x = c.Values({rows, columns}), residual = c.Values({rows, columns}), y = c.Empty({rows, columns}),
+                     mask = at::empty({rows, columns});
     ascendc::DropoutAdd(c.place(), c.element(), x.data_ptr(), adds ? residual.data_ptr() : nullptr,
                         {.keys = Of<int32_t>(keys),
                          .rows = static_cast<uint64_t>(rows),
@@ -120,8 +116,8 @@ TEST(DropoutAddKernel, RandomCases) {
                          .rate = rate},
                         y.data_ptr());
     cpu::DropoutAdd(Of<float>(at::ones_like(mask)), nullptr,
-                    {.keys = Of<uint32_t>(keys), .columns = columns, .first_column = first, .rate = rate},
-                    {0, rows}, Of<float>(mask));
+                    {.keys = Of<uint32_t>(keys), .columns = columns, .first_column = first, .rate = rate}, {0, rows},
+                    Of<float>(mask));
     const std::string context = Concat(given, ", ", rows, " x ", columns, ", rate ", rate);
     const at::Tensor kept = mask.to(at::kDouble), wide = x.to(at::kDouble);
     ExpectNear(y, adds ? wide * kept + residual.to(at::kDouble) : wide * kept, c.Tolerance(), context);
@@ -135,13 +131,10 @@ TEST(AttentionMergeKernel, RandomCases) {
     const int64_t runs = c.Chance(0.4) ? c.Between(2, 4) : 1, columns = c.Columns(300), gap = c.Between(0, 3);
     const int64_t run = c.Chance(0.2) ? c.Between(60, 140) : c.Rows(), rows = runs * run;
     const std::string context = Concat(given, ", ", runs, " x ", run, " + ", gap, " x ", columns);
-    const at::Tensor whole = c.Values({runs, run + gap, columns}, at::kFloat),
-                     part = c.Values({rows, columns});
+    const at::Tensor whole = c.Values({runs, run + gap, columns}, at::kFloat), part = c.Values({rows, columns});
     const at::Tensor whole_lse = at::randn({runs, run + gap}) * 20, part_lse = at::randn({rows}) * 20;
     if (run > 2) whole_lse[0][0].fill_(-INFINITY), part_lse[1].fill_(-INFINITY);
-    const auto seen = [&](const at::Tensor& of) {
-      return of.narrow(1, 0, run).flatten(0, 1).to(at::kDouble);
-    };
+    const auto seen = [&](const at::Tensor& of) { return of.narrow(1, 0, run).flatten(0, 1).to(at::kDouble); };
     const at::Tensor a = seen(whole_lse), b = part_lse.to(at::kDouble), both = at::logaddexp(a, b);
     const at::Tensor wanted =
         seen(whole) * (a - both).exp().unsqueeze(1) + part.to(at::kDouble) * (b - both).exp().unsqueeze(1);
@@ -161,8 +154,8 @@ TEST(AttentionMergeKernel, RandomCases) {
 TEST(AttentionMergeKernel, RowsWithoutKeysStayEmpty) {
   const at::Tensor sum = at::zeros({1, 8}), part = at::zeros({1, 8}), lse = at::full({1}, -INFINITY),
                    other = at::full({1}, -INFINITY);
-  ascendc::AttentionMerge(PlaceOf(sum), ascendc::Element::kFloat, Of<float>(sum), Of<float>(lse),
-                          part.data_ptr(), Of<float>(other), {1, 8});
+  ascendc::AttentionMerge(PlaceOf(sum), ascendc::Element::kFloat, Of<float>(sum), Of<float>(lse), part.data_ptr(),
+                          Of<float>(other), {1, 8});
   EXPECT_EQ(sum.abs().sum().item<float>(), 0.0f);
   EXPECT_LT(lse.item<float>(), -1e29f);
 }

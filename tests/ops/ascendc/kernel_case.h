@@ -29,9 +29,7 @@ class KernelCase {
     place_.longest_tile = static_cast<uint32_t>(Pick({64, 128, 1024, 1 << 30}));
   }
 
-  int64_t Between(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random_);
-  }
+  int64_t Between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
   template <typename T>
   T Pick(std::initializer_list<T> choices) {
     return *(choices.begin() + Between(0, static_cast<int64_t>(choices.size()) - 1));
@@ -48,8 +46,7 @@ class KernelCase {
   at::Tensor Values(at::IntArrayRef shape, at::ScalarType type) {
     at::Tensor values = at::randn(shape, at::kDouble) * std::pow(10.0, static_cast<double>(Between(-2, 1)));
     if (Chance(0.1)) values = values * at::rand(shape, at::kDouble).gt(0.7);
-    if (Chance(0.1))
-      values = at::where(at::rand(shape, at::kDouble).gt(0.5), values, at::full({}, 1e-41, at::kDouble));
+    if (Chance(0.1)) values = at::where(at::rand(shape, at::kDouble).gt(0.5), values, at::full({}, 1e-41, at::kDouble));
     return values.to(type);
   }
   at::Tensor Values(at::IntArrayRef shape) { return Values(shape, type_); }
@@ -74,24 +71,22 @@ class KernelCase {
 
 // Each element within tolerance · (its magnitude + the typical magnitude) + absolute, NaN and infinities at
 // the same positions.
-inline void ExpectNear(const at::Tensor& found, const at::Tensor& wanted, double tolerance,
-                       const std::string& context, double absolute = 1e-37) {
+inline void ExpectNear(const at::Tensor& found, const at::Tensor& wanted, double tolerance, const std::string& context,
+                       double absolute = 1e-37) {
   ASSERT_EQ(found.sizes(), wanted.sizes()) << context;
   if (found.numel() == 0) return;
   const double largest = found.scalar_type() == at::kHalf ? 65519 : 3.3e38;  // larger is infinity in the type
   const at::Tensor f = found.to(at::kDouble), w = wanted.to(at::kDouble);
   const at::Tensor finite = w.isfinite().logical_and(w.abs().lt(largest));
   const at::Tensor typical = at::where(finite, w, at::zeros_like(w)).square().mean().sqrt();
-  const at::Tensor near = (f - w).abs().le(tolerance * (w.abs() + typical) + absolute +
-                                           (found.scalar_type() == at::kHalf ? 6e-8 : 0));
-  const at::Tensor same =
-      f.isnan().logical_and(w.isnan()).logical_or(w.abs().ge(largest).logical_and(f.isinf()));
+  const at::Tensor near =
+      (f - w).abs().le(tolerance * (w.abs() + typical) + absolute + (found.scalar_type() == at::kHalf ? 6e-8 : 0));
+  const at::Tensor same = f.isnan().logical_and(w.isnan()).logical_or(w.abs().ge(largest).logical_and(f.isinf()));
   const at::Tensor wrong = near.logical_or(same).logical_not();
   if (!wrong.any().item<bool>()) return;
   const int64_t at = wrong.flatten().to(at::kInt).argmax().item<int64_t>();
-  ADD_FAILURE() << context << ": " << wrong.sum().item<int64_t>() << " of " << wrong.numel()
-                << " wrong; element " << at << " is " << f.flatten()[at].item<double>() << ", wanted "
-                << w.flatten()[at].item<double>();
+  ADD_FAILURE() << context << ": " << wrong.sum().item<int64_t>() << " of " << wrong.numel() << " wrong; element " << at
+                << " is " << f.flatten()[at].item<double>() << ", wanted " << w.flatten()[at].item<double>();
 }
 
 template <typename T>

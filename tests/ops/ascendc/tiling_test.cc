@@ -45,8 +45,8 @@ TEST(TilePieces, KeepToTheLongest) {
 
 TEST(TileFlat, SharesEvenly) {
   for (const uint32_t cores : {40u, 48u}) {
-    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{2048}, uint64_t{100000},
-                                 uint64_t{16} << 20, uint64_t{6} << 30}) {
+    for (const uint64_t count :
+         {uint64_t{0}, uint64_t{1}, uint64_t{2048}, uint64_t{100000}, uint64_t{16} << 20, uint64_t{6} << 30}) {
       const Tiling tiling = TileFlat(count, 28, {nullptr, cores});
       ASSERT_LE(uint64_t{tiling.tile} * 28 + kSmallBuffers, kBufferBytes);
       const uint64_t tiles = (count + tiling.tile - 1) / tiling.tile;
@@ -61,8 +61,7 @@ TEST(Size32, RefusesWhatAKernelCannotCount) {
     Size32(uint64_t{1} << 32, "rows");
     FAIL() << "taken";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "rows of 4294967296 exceeds a kernel's limit (4294967295); use smaller micro batches");
+    EXPECT_STREQ(error.what(), "rows of 4294967296 exceeds a kernel's limit (4294967295); use smaller micro batches");
   }
 }
 

@@ -29,8 +29,7 @@ class ContextAttentionTest : public testing::Test {
     const int world = TestJob().world();
     const Grids grids = MakeGrids(world, {.context = world});
     const GroupPlan plan(grids, {{.name = "cp", .axes = {"cp"}, .buffer_mb = 16}});
-    groups_ =
-        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
+    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
   }
   static void TearDownTestSuite() { groups_.reset(); }
   static Communicator& Group() { return groups_->Get("cp"); }
@@ -44,9 +43,7 @@ struct Tokens {  // [rows · length, heads, dim], the same on every rank
 
 Tokens AllTokens() {
   at::manual_seed(7);
-  const auto random = [](int64_t heads, int64_t dim) {
-    return at::randn({kRows * kLength, heads, dim}, at::kDouble);
-  };
+  const auto random = [](int64_t heads, int64_t dim) { return at::randn({kRows * kLength, heads, dim}, at::kDouble); };
   return {random(kKvHeads * kGroup, kDim), random(kKvHeads, kDim), random(kKvHeads, kValueDim),
           random(kKvHeads * kGroup, kValueDim)};
 }
@@ -74,9 +71,7 @@ at::Tensor Near(int64_t window) {
 Answer Plain(const Tokens& tokens, int64_t window, const at::Tensor& given_sinks = {}) {
   at::Tensor sees = at::zeros({kRows * kLength, kRows * kLength}, at::kBool);
   for (const Document& d : kDocuments) {
-    sees.narrow(0, d.begin, d.size())
-        .narrow(1, d.begin, d.size())
-        .copy_(at::ones({d.size(), d.size()}).tril());
+    sees.narrow(0, d.begin, d.size()).narrow(1, d.begin, d.size()).copy_(at::ones({d.size(), d.size()}).tril());
     sees.narrow(0, d.begin, d.size()).narrow(1, d.prefix.begin, d.prefix.size()).fill_(true);
   }
   if (window > 0) sees = sees.logical_and(Near(window));
@@ -87,7 +82,8 @@ Answer Plain(const Tokens& tokens, int64_t window, const at::Tensor& given_sinks
   const at::Tensor scores = (q.transpose(0, 1).matmul(heads(k).transpose(1, 2)) * kScale)
                                 .masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
   const at::Tensor sinks = given_sinks.defined() ? given_sinks.clone().requires_grad_() : at::Tensor();
-  const at::Tensor all = sinks.defined() ? at::cat({scores, sinks.view({-1, 1, 1}).expand({-1, scores.size(1), 1})}, -1) : scores;
+  const at::Tensor all =
+      sinks.defined() ? at::cat({scores, sinks.view({-1, 1, 1}).expand({-1, scores.size(1), 1})}, -1) : scores;
   const at::Tensor p = at::softmax(all, -1).nan_to_num().narrow(-1, 0, scores.size(2));  // padding sees nothing
   const at::Tensor output = p.matmul(heads(v)).transpose(0, 1);
   // softmax over no keys is NaN, and so would be its gradient: only real tokens take part.
@@ -115,16 +111,13 @@ void ExpectPlain(const ContextParallel& parallel, const Tokens& tokens, const An
   const auto plan = std::make_shared<const ContextPlan>(kRows, kLength, kDocuments, parallel.split());
   const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
   const auto local = [&](const at::Tensor& x) { return x.index_select(0, mine).to(at::kFloat); };
-  const at::Tensor q = Grouped(local(tokens.query)).requires_grad_(),
-                   k = Single(local(tokens.key)).requires_grad_();
+  const at::Tensor q = Grouped(local(tokens.query)).requires_grad_(), k = Single(local(tokens.key)).requires_grad_();
   const at::Tensor v = Single(local(tokens.value)).requires_grad_();
   const AttentionRule rule{.scale = kScale, .window = window, .sinks = sinks};
   const at::Tensor output = ContextAttention({q, k, v}, rule, plan, parallel);
   ExpectEqual(output, local(answer.output).to(at::kDouble), "output");
   output.backward(local(tokens.gradient).flatten(1));
-  const auto lines = [](const at::Tensor& x) {
-    return x.transpose(1, 2).reshape({x.size(0) * x.size(2), -1});
-  };
+  const auto lines = [](const at::Tensor& x) { return x.transpose(1, 2).reshape({x.size(0) * x.size(2), -1}); };
   ExpectEqual(lines(q.grad()), local(answer.query).to(at::kDouble), "query");
   ExpectEqual(lines(k.grad()), local(answer.key).to(at::kDouble), "key");
   ExpectEqual(lines(v.grad()), local(answer.value).to(at::kDouble), "value");
@@ -157,7 +150,8 @@ TEST_F(ContextAttentionTest, WithSinksEqualsPlainAttentionOnAllTokens) {
     for (int ulysses = 1; ulysses <= Group().size(); ulysses *= 2) {
       const ContextParallel parallel{Group(), Group().size() / ulysses, ulysses};
       SCOPED_TRACE(Concat("ulysses ", ulysses, ", window ", window));
-      const Weight sinks{.name = "sinks", .value = scores.to(at::kFloat), .gradient = at::zeros({scores.size(0)}, at::kFloat)};
+      const Weight sinks{
+          .name = "sinks", .value = scores.to(at::kFloat), .gradient = at::zeros({scores.size(0)}, at::kFloat)};
       ExpectPlain(parallel, tokens, answer, window, &sinks);
       sinks.gradient.zero_();
       const ReferenceOnly guard;

@@ -46,8 +46,7 @@ std::vector<std::vector<int64_t>> TokensOf(const Documents& documents, ContextSp
 
 TEST(ContextPlan, EveryTokenHasOneRankAndEveryPairIsComputedOnce) {
   for (const Documents& documents : kCases) {
-    for (const auto& [ring, ulysses] :
-         std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {4, 1}, {1, 4}, {2, 2}}) {
+    for (const auto& [ring, ulysses] : std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {4, 1}, {1, 4}, {2, 2}}) {
       SCOPED_TRACE(Concat("ring ", ring, " ulysses ", ulysses, " documents ", documents.size()));
       std::map<int, std::vector<std::vector<int64_t>>> tokens;
       std::set<int64_t> all;
@@ -104,8 +103,7 @@ TEST(ContextPlan, WorkIsBalanced) {
         most = std::max(most, plan.Work(position));
         sum += plan.Work(position);
       }
-      EXPECT_LT(static_cast<double>(most) * ring / static_cast<double>(sum),
-                documents.size() == 1 ? 1.0001 : 1.12)
+      EXPECT_LT(static_cast<double>(most) * ring / static_cast<double>(sum), documents.size() == 1 ? 1.0001 : 1.12)
           << ring << " positions, " << documents.size() << " documents";
     }
   }

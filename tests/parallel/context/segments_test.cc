@@ -1,5 +1,5 @@
-// Segments of documents on context ranks: each token of a document is in one, chains are in order, and the tokens before a
-// segment arrive from whichever ranks hold them.
+// Segments of documents on context ranks: each token of a document is in one, chains are in order, and the tokens
+// before a segment arrive from whichever ranks hold them.
 #include "parallel/context/segments.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,9 @@ struct Ranks {
       plans.push_back(SegmentsOf(plan, ranks, rank, kReach));
     }
   }
-  int64_t TokenAt(int rank, int64_t place) const { return tokens[static_cast<size_t>(rank)][static_cast<size_t>(place)]; }
+  int64_t TokenAt(int rank, int64_t place) const {
+    return tokens[static_cast<size_t>(rank)][static_cast<size_t>(place)];
+  }
 
   std::vector<std::vector<int64_t>> tokens;
   std::vector<SegmentPlan> plans;

@@ -92,10 +92,8 @@ class ExecutorOnRanks : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     const Grids grids = MakeGrids(TestJob().world(), {.pipeline = TestJob().world()});
-    const GroupPlan plan(grids,
-                         {{.name = "pp", .axes = {"pp"}, .lane = GroupLane::kPipeline, .buffer_mb = 16}});
-    groups_ =
-        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
+    const GroupPlan plan(grids, {{.name = "pp", .axes = {"pp"}, .lane = GroupLane::kPipeline, .buffer_mb = 16}});
+    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
   }
   static void TearDownTestSuite() { groups_.reset(); }
   static double RunTable(const Schedule& schedule, milliseconds nap);
@@ -144,8 +142,7 @@ TEST_F(ExecutorOnRanks, SleepingStagesTakeTheSimulatedTime) {
     const int chunks = name == "interleaved" ? 2 : 1;
     const Schedule schedule = MakeSchedule(name, {ranks, 2 * ranks, chunks}, 0);
     const double unit = duration<double>(nap).count();
-    const double simulated =
-        Simulate(schedule, {.forward = unit, .backward_input = unit, .backward_weight = unit}).end;
+    const double simulated = Simulate(schedule, {.forward = unit, .backward_input = unit, .backward_weight = unit}).end;
     const double measured = RunTable(schedule, nap);
     if (TestJob().rank() == 0) {
       std::cout << "pp " << ranks << " " << name << ": measured " << measured << " s, simulated " << simulated

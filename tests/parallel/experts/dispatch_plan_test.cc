@@ -88,9 +88,8 @@ void ExpectRightPositions(const Played& played) {
     for (int to = 0; to < played.layout().ranks(); ++to) {
       const Parts &returned = played.plan(rank).returned, &sent = played.plan(rank).sent;
       EXPECT_EQ(returned.counts[to], sent.counts[to]);
-      EXPECT_EQ(returned.offsets[to],
-                sent.offsets[to] +
-                    static_cast<uint64_t>(to % played.layout().expert_tensor * played.plan(rank).sent_rows));
+      EXPECT_EQ(returned.offsets[to], sent.offsets[to] + static_cast<uint64_t>(to % played.layout().expert_tensor *
+                                                                               played.plan(rank).sent_rows));
     }
   }
   size_t all = 0;

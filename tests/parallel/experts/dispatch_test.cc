@@ -23,8 +23,7 @@ class DispatchTest : public testing::Test {
     const int world = TestJob().world();
     const Grids grids = MakeGrids(world, {.tensor = world});
     const GroupPlan plan(grids, {{.name = "all", .axes = {"tp"}, .buffer_mb = 16}});
-    groups_ =
-        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
+    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
   }
   static void TearDownTestSuite() { groups_.reset(); }
   static Communicator& Group() { return groups_->Get("all"); }
@@ -42,8 +41,7 @@ at::Tensor Numbers(at::IntArrayRef shape, int64_t salt) {
 
 at::Tensor Choices(int rank) {
   const int64_t count = TokensOf(rank) * kTopK;
-  at::Tensor chosen =
-      (at::arange(count, at::kLong) * 3 + rank).remainder(kExperts - 1);  // the last gets nothing
+  at::Tensor chosen = (at::arange(count, at::kLong) * 3 + rank).remainder(kExperts - 1);  // the last gets nothing
   if (count > 4) chosen[4] = -1;
   return chosen.view({-1, kTopK});
 }
@@ -83,8 +81,7 @@ TEST_F(DispatchTest, TokensReachTheirExpertsWithTheirWeights) {
   for (const int etp : {1, 2}) {
     if (group.size() % etp != 0) continue;
     const ExpertParallel parallel{group, group.size() / etp, etp};
-    const at::Tensor chosen = Choices(group.rank()),
-                     x = Numbers({TokensOf(group.rank()), kSize}, group.rank());
+    const at::Tensor chosen = Choices(group.rank()), x = Numbers({TokensOf(group.rank()), kSize}, group.rank());
     const at::Tensor weights = Numbers(chosen.sizes(), 5);
     const auto way = std::make_shared<const Dispatch>(chosen, kExperts, parallel);
     at::Tensor rows = Dispatch::ToExperts(way, x) * Dispatch::WeightsToExperts(way, weights).unsqueeze(1);
@@ -114,10 +111,12 @@ TEST_F(DispatchTest, ExpectedSizesGiveEachExpertTheSameRows) {
     const ExpertParallel parallel{group, group.size() / etp, etp};
     const at::Tensor chosen = Choices(group.rank());
     ExpectedRows expected;
-    const auto exact = std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
+    const auto exact =
+        std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
     EXPECT_TRUE(exact->ends()->on_host());
     expected.Learn(OnHost(expected.largest()));
-    const auto way = std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
+    const auto way =
+        std::make_shared<const Dispatch>(chosen, kExperts, parallel, DispatchOptions{.expected = &expected});
     ASSERT_FALSE(way->ends()->on_host());
     EXPECT_EQ(way->ends()->host(), exact->ends()->host());
     EXPECT_TRUE(way->counts().equal(exact->counts()));
@@ -135,7 +134,8 @@ TEST_F(DispatchTest, ExpectedSizesGiveEachExpertTheSameRows) {
     EXPECT_TRUE(Dispatch::FromExperts(way, padded).equal(Dispatch::FromExperts(exact, y)));
     EXPECT_TRUE(torch::autograd::grad({rows}, {x}, {padded})[0].equal(torch::autograd::grad({wanted}, {x}, {y})[0]));
     const at::Tensor weights = Numbers(chosen.sizes(), 5);
-    EXPECT_TRUE(Dispatch::WeightsToExperts(way, weights).narrow(0, 0, used).equal(Dispatch::WeightsToExperts(exact, weights)));
+    EXPECT_TRUE(
+        Dispatch::WeightsToExperts(way, weights).narrow(0, 0, used).equal(Dispatch::WeightsToExperts(exact, weights)));
   }
 }
 

@@ -25,10 +25,8 @@ class NpuExperts : public testing::Test {
     device_ = npu.torch();
     const Grids grids = MakeGrids(1, {});
     const GroupPlan plan(grids, {{.name = "one", .axes = {"tp"}, .buffer_mb = 1}});
-    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan,
-                                                CommOptions{.compute = npu.compute()});
-    host_groups_ =
-        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
+    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.compute = npu.compute()});
+    host_groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
   }
   static void TearDownTestSuite() {
     groups_.reset();
@@ -48,8 +46,7 @@ at::Tensor RandomChoices(int64_t tokens, int64_t k) {
 TEST_F(NpuExperts, AreSortedAsOnTheHost) {
   for (const int64_t tokens : {1, 7, 300}) {
     const at::Tensor chosen = RandomChoices(tokens, 3);
-    const ByExpert wanted = SortByExpert(chosen, kExperts),
-                   found = SortByExpert(Upload(chosen, device_), kExperts);
+    const ByExpert wanted = SortByExpert(chosen, kExperts), found = SortByExpert(Upload(chosen, device_), kExperts);
     EXPECT_TRUE(found.positions.cpu().equal(wanted.positions));
     EXPECT_TRUE(found.counts.cpu().equal(wanted.counts));
   }
@@ -67,8 +64,8 @@ TEST_F(NpuExperts, KeepTheLargestAsOnTheHost) {
     KeepLargest({wanted.data_ptr<int64_t>(), static_cast<size_t>(wanted.numel())},
                 {weights.data_ptr<float>(), static_cast<size_t>(weights.numel())},
                 {order.data_ptr<int64_t>(), static_cast<size_t>(kTokens)}, kExperts, capacity);
-    const at::Tensor found = KeptChoices(Upload(chosen, device_), Upload(weights, device_), Upload(order, device_),
-                                         kExperts, capacity);
+    const at::Tensor found =
+        KeptChoices(Upload(chosen, device_), Upload(weights, device_), Upload(order, device_), kExperts, capacity);
     EXPECT_TRUE(found.cpu().equal(wanted)) << capacity;
     EXPECT_TRUE(KeptChoices(chosen, weights, order, kExperts, capacity).equal(wanted)) << capacity;
   }
@@ -107,7 +104,8 @@ TEST_F(NpuExperts, ComputeAsOnTheCpu) {
       const Outcome wanted = Pass(x, chosen, value, host_groups_->Get("one"));
       const Outcome found = Pass(x.to(device_), Upload(chosen, device_), value.to(device_), groups_->Get("one"));
       const double close = type == at::kFloat ? 1e-5 : 3e-2;
-      for (const auto& [mine, theirs] : {std::pair(found.y, wanted.y), {found.x_gradient, wanted.x_gradient},
+      for (const auto& [mine, theirs] : {std::pair(found.y, wanted.y),
+                                         {found.x_gradient, wanted.x_gradient},
                                          {found.weight_gradient, wanted.weight_gradient}}) {
         EXPECT_TRUE(at::allclose(mine.cpu().to(at::kFloat), theirs.to(at::kFloat), close, close)) << tokens;
       }

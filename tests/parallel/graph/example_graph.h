@@ -16,8 +16,7 @@ struct ExampleSizes {
 // One decoder layer per entry, with that multiple of the given ffn size.
 inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>& ffn_times) {
   LayerGraph graph{.family = "example", .layers = {}};
-  graph.layers.push_back(
-      {"embedding", EmbeddingSpec{sizes.vocabulary, sizes.hidden}, {{"embedding.weight", "embed"}}});
+  graph.layers.push_back({"embedding", EmbeddingSpec{sizes.vocabulary, sizes.hidden}, {{"embedding.weight", "embed"}}});
   for (size_t i = 0; i < ffn_times.size(); ++i) {
     DecoderSpec spec;
     spec.attention = {.hidden = sizes.hidden,
@@ -28,8 +27,8 @@ inline LayerGraph ExampleGraph(const ExampleSizes& sizes, const std::vector<int>
     spec.mlp = {.hidden = sizes.hidden, .ffn = sizes.ffn * ffn_times[i]};
     const std::string name = "layers." + std::to_string(i);
     HfNames names;
-    for (const char* role : {"attention_norm", "attention.q", "attention.k", "attention.v",
-                             "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
+    for (const char* role : {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.output",
+                             "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
       names[std::string(role) + ".weight"] = name + role;
     }
     graph.layers.push_back({name, spec, names});
@@ -67,14 +66,9 @@ inline void OfferMtp(LayerGraph& graph) {
 
 // Hidden 768, 12 layers, 12 heads of 64, 4 key-value heads, ffn 2304, vocabulary 32000.
 inline LayerGraph Graph107M(bool tied = true) {
-  return ExampleGraph({.hidden = 768,
-                       .heads = 12,
-                       .kv_heads = 4,
-                       .head_dim = 64,
-                       .ffn = 2304,
-                       .vocabulary = 32000,
-                       .tied = tied},
-                      std::vector<int>(12, 1));
+  return ExampleGraph(
+      {.hidden = 768, .heads = 12, .kv_heads = 4, .head_dim = 64, .ffn = 2304, .vocabulary = 32000, .tied = tied},
+      std::vector<int>(12, 1));
 }
 
 }  // namespace trireme

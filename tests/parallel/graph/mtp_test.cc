@@ -46,13 +46,12 @@ std::vector<std::string> FilesOf(const LayerGraph& graph, const Layer& layer) {
 
 TEST(MultiToken, LayersComeBeforeTheHeadAndUseItsNorm) {
   const LayerGraph graph = WithMtp(2);
-  EXPECT_EQ(NamesOf(graph), (std::vector<std::string>{"embedding", "layers.0", "layers.1", "layers.2",
-                                                      "mtp.1", "mtp.2", "head"}));
+  EXPECT_EQ(NamesOf(graph),
+            (std::vector<std::string>{"embedding", "layers.0", "layers.1", "layers.2", "mtp.1", "mtp.2", "head"}));
   EXPECT_EQ(DecodersIn(graph), 3);
   EXPECT_TRUE(graph.mtp.empty());
   EXPECT_TRUE(graph.unused.empty());
-  const std::vector<std::string> first = FilesOf(graph, graph.layers[4]),
-                                 second = FilesOf(graph, graph.layers[5]);
+  const std::vector<std::string> first = FilesOf(graph, graph.layers[4]), second = FilesOf(graph, graph.layers[5]);
   EXPECT_EQ(first.front(), "norm");  // the model's own
   EXPECT_EQ(first.size(), second.size() + 1);
   EXPECT_EQ(second.front(), "mtp.2.embedding_norm");

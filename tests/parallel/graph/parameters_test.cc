@@ -25,15 +25,12 @@ LayerGraph SmallGraph(int64_t kv_heads) {
                        .qk_norm = true};
   decoder.mlp = {.hidden = kHidden, .ffn = kFfn, .bias = true};
   HfNames names;
-  for (const char* role :
-       {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.q_norm", "attention.k_norm",
-        "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
-    for (const char* kind : {".weight", ".bias"})
-      names[std::string(role) + kind] = std::string("hf.") + role + kind;
+  for (const char* role : {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.q_norm",
+                           "attention.k_norm", "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
+    for (const char* kind : {".weight", ".bias"}) names[std::string(role) + kind] = std::string("hf.") + role + kind;
   }
   LayerGraph graph{.family = "test", .layers = {}};
-  graph.layers.push_back(
-      {"embedding", EmbeddingSpec{kVocabulary, kHidden}, {{"embedding.weight", "hf.embed"}}});
+  graph.layers.push_back({"embedding", EmbeddingSpec{kVocabulary, kHidden}, {{"embedding.weight", "hf.embed"}}});
   graph.layers.push_back({"layers.0", decoder, names});
   graph.layers.push_back(
       {"head", HeadSpec{kVocabulary, kHidden}, {{"norm.weight", "hf.norm"}, {"logits.weight", "hf.head"}}});
@@ -75,8 +72,7 @@ TEST_P(ParametersOverRanks, SlicesAddUpToTheTensor) {
             if (copy.replica == 0) owners[copy.source->name].at(file_index) += 1;
           });
         }
-        for (int count : local)
-          EXPECT_LE(count, 1) << parameter.declaration.name << ": a local element filled twice";
+        for (int count : local) EXPECT_LE(count, 1) << parameter.declaration.name << ": a local element filled twice";
       }
       for (const auto& [name, counts] : owners) {
         for (int count : counts) ASSERT_EQ(count, 1) << name << ": an element without exactly one owner";
@@ -86,9 +82,8 @@ TEST_P(ParametersOverRanks, SlicesAddUpToTheTensor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ParametersOverRanks,
-                         testing::Values(std::tuple{1, 8}, std::tuple{1, 2}, std::tuple{2, 2},
-                                         std::tuple{2, 4}, std::tuple{4, 2}, std::tuple{8, 2},
-                                         std::tuple{8, 1}));
+                         testing::Values(std::tuple{1, 8}, std::tuple{1, 2}, std::tuple{2, 2}, std::tuple{2, 4},
+                                         std::tuple{4, 2}, std::tuple{8, 2}, std::tuple{8, 1}));
 
 std::string RefusalOf(int64_t kv_heads, int tensor) {
   const LayerGraph graph = SmallGraph(kv_heads);
@@ -109,15 +104,13 @@ TEST(Parameters, RefusesHeadsThatDoNotDivide) {
             "layers.0: 3 key-value heads are not divisible by parallel.tensor = 2; choose a tensor size that "
             "divides 3 or "
             "is a multiple of it");
-  EXPECT_NE(RefusalOf(2, 3).find("8 attention heads are not divisible by parallel.tensor = 3"),
-            std::string::npos);
+  EXPECT_NE(RefusalOf(2, 3).find("8 attention heads are not divisible by parallel.tensor = 3"), std::string::npos);
 }
 
 TEST(Parameters, GradientsArePartialWhereRanksSeeOtherTokensOrHeads) {
   const LayerGraph graph = SmallGraph(2);
   for (bool sequence : {true, false}) {
-    for (const Parameter& parameter :
-         ParametersOf(graph, graph.layers[1], {.size = 2, .sequence = sequence})) {
+    for (const Parameter& parameter : ParametersOf(graph, graph.layers[1], {.size = 2, .sequence = sequence})) {
       const std::string& name = parameter.declaration.name;
       const bool whole = parameter.declaration.dims[0].axis.empty() && parameter.declaration.dims.size() == 1;
       const bool head_norm = name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight");
@@ -137,8 +130,8 @@ TEST(Parameters, ExpertsAreStackedAndSplitOverTheirOwnGrid) {
   const LayerGraph graph = GraphWithExperts(4);
   const Grids grids = MakeGrids(8, {.tensor = 2, .expert = 2, .expert_tensor = 2});
   std::map<std::string, Parameter> found;
-  for (Parameter& parameter : ParametersOf(graph, graph.layers[1],
-                                           {.size = 2, .sequence = false, .expert = 2, .expert_tensor = 2})) {
+  for (Parameter& parameter :
+       ParametersOf(graph, graph.layers[1], {.size = 2, .sequence = false, .expert = 2, .expert_tensor = 2})) {
     const std::string name = parameter.declaration.name;
     found.emplace(name, std::move(parameter));
   }
@@ -156,8 +149,7 @@ TEST(Parameters, ExpertsAreStackedAndSplitOverTheirOwnGrid) {
   ASSERT_EQ(boxes.size(), 2u);
   EXPECT_EQ(boxes[0].global.offset, (Shape{2, 6, 0}));
   EXPECT_EQ(boxes[1].global.offset, (Shape{2, 18, 0}));
-  EXPECT_EQ(Placement(found.at("layers.0.experts.down.weight").declaration, grids).LocalShape(),
-            (Shape{2, 8, 6}));
+  EXPECT_EQ(Placement(found.at("layers.0.experts.down.weight").declaration, grids).LocalShape(), (Shape{2, 8, 6}));
   // Each tensor-parallel rank routes its own tokens, with sequence parallelism and without.
   EXPECT_EQ(found.at("layers.0.router.weight").declaration.partial_gradient, (AxisNames{"tp"}));
   EXPECT_FALSE(found.contains("layers.0.mlp.gate_up.weight"));

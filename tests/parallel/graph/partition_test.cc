@@ -73,8 +73,7 @@ std::vector<size_t> DecodersOf(const LayerGraph& graph, const std::vector<StageL
   std::vector<size_t> counts;
   for (const StageLayers& stage : stages) {
     size_t count = 0;
-    for (size_t i = stage.begin; i < stage.end; ++i)
-      count += std::holds_alternative<DecoderSpec>(graph.layers[i].spec);
+    for (size_t i = stage.begin; i < stage.end; ++i) count += std::holds_alternative<DecoderSpec>(graph.layers[i].spec);
     counts.push_back(count);
   }
   return counts;
@@ -94,8 +93,7 @@ TEST(Partition, IsTheBestOfAllForEqualLayers) {
   for (size_t layers : {1, 3, 5, 8}) {
     for (int64_t vocabulary : {1, 40, 100, 1000}) {
       for (bool tied : {false, true}) {
-        const LayerGraph graph =
-            ExampleGraph({.vocabulary = vocabulary, .tied = tied}, std::vector<int>(layers, 1));
+        const LayerGraph graph = ExampleGraph({.vocabulary = vocabulary, .tied = tied}, std::vector<int>(layers, 1));
         for (int stages = 1; stages <= static_cast<int>(layers); ++stages) ExpectBestOfAll(graph, stages);
       }
     }
@@ -159,16 +157,13 @@ TEST(Partition, RefusesWithNumbers) {
   EXPECT_EQ(RefusalOf(graph, 4, {2, 2, 1}),
             "parallel.stage_layers = [2, 2, 1] lists 3 stages; parallel.pipeline and virtual_stages make 4; "
             "write one number per stage");
-  EXPECT_EQ(
-      RefusalOf(graph, 4, {2, 2, 1, 1}),
-      "parallel.stage_layers = [2, 2, 1, 1] adds up to 6 decoder layers; the model has 5; write numbers that "
-      "add up to 5");
-  EXPECT_EQ(
-      RefusalOf(graph, 4, {2, 0, 2, 1}),
-      "parallel.stage_layers = [2, 0, 2, 1]: stage 1 has 0 layers; wanted at least 1; only the first "
-      "and the last stage may have none");
-  EXPECT_EQ(RefusalOf(graph, 2, {-1, 6}),
-            "parallel.stage_layers = [-1, 6]: stage 0 has -1 layers; wanted at least 0");
+  EXPECT_EQ(RefusalOf(graph, 4, {2, 2, 1, 1}),
+            "parallel.stage_layers = [2, 2, 1, 1] adds up to 6 decoder layers; the model has 5; write numbers that "
+            "add up to 5");
+  EXPECT_EQ(RefusalOf(graph, 4, {2, 0, 2, 1}),
+            "parallel.stage_layers = [2, 0, 2, 1]: stage 1 has 0 layers; wanted at least 1; only the first "
+            "and the last stage may have none");
+  EXPECT_EQ(RefusalOf(graph, 2, {-1, 6}), "parallel.stage_layers = [-1, 6]: stage 0 has -1 layers; wanted at least 0");
 }
 
 TEST(Partition, Texts) {

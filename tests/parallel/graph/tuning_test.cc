@@ -82,8 +82,7 @@ TEST(Tuning, PairsOfAFusedMatrixAreSplitAsItIs) {
 TEST(Tuning, PairsOfARowParallelMatrixHaveAPartialGradientOfB) {
   const auto parameters = ParametersByName(Adapted({"mlp.down"}), {.size = 2});
   const Grids grids = MakeGrids(2, {.tensor = 2});
-  const Parameter &a = parameters.at("layers.0.mlp.down.lora_a"),
-                  &b = parameters.at("layers.0.mlp.down.lora_b.0");
+  const Parameter &a = parameters.at("layers.0.mlp.down.lora_a"), &b = parameters.at("layers.0.mlp.down.lora_b.0");
   EXPECT_EQ(Placement(a.declaration, grids).LocalShape(), (Shape{3, 8}));
   EXPECT_TRUE(a.declaration.partial_gradient.empty());
   EXPECT_EQ(Placement(b.declaration, grids).LocalShape(), (Shape{8, 3}));
@@ -107,9 +106,9 @@ TEST(Tuning, PairsOfExpertsAreStacksOnTheirGrid) {
 TEST(Tuning, OnlyPairsAndSavedModulesAreTrained) {
   const LayerGraph graph = Adapted({"output"}, {"tuning.modules_to_save", {"head.norm"}});
   EXPECT_EQ(TrainedNames(graph),
-            (std::vector<std::string>{
-                "head.norm.weight", "layers.0.attention.output.lora_a", "layers.0.attention.output.lora_b.0",
-                "layers.1.attention.output.lora_a", "layers.1.attention.output.lora_b.0"}));
+            (std::vector<std::string>{"head.norm.weight", "layers.0.attention.output.lora_a",
+                                      "layers.0.attention.output.lora_b.0", "layers.1.attention.output.lora_a",
+                                      "layers.1.attention.output.lora_b.0"}));
   EXPECT_EQ(graph.adapter->targets, std::set<std::string>{"output"});
 }
 
@@ -124,16 +123,14 @@ TEST(Tuning, AllLinearExcludesRoutersAndTheHead) {
 }
 
 TEST(Tuning, AnAdapterOfOneLayerIsNamedInFull) {
-  EXPECT_EQ(Adapted({"layers.1.attention.q"}).adapter->targets,
-            std::set<std::string>{"model.layers.1.attention.q"});
+  EXPECT_EQ(Adapted({"layers.1.attention.q"}).adapter->targets, std::set<std::string>{"model.layers.1.attention.q"});
 }
 
 TEST(Tuning, FreezeTrainsTheLastLayers) {
   LayerGraph graph = NamedGraph();
   Freeze(graph, Targets({"attention_norm", "down"}), {"tuning.modules_to_save", {"logits"}}, 1);
-  EXPECT_EQ(TrainedNames(graph),
-            (std::vector<std::string>{"head.logits.weight", "layers.1.attention_norm.weight",
-                                      "layers.1.experts.down.weight"}));
+  EXPECT_EQ(TrainedNames(graph), (std::vector<std::string>{"head.logits.weight", "layers.1.attention_norm.weight",
+                                                           "layers.1.experts.down.weight"}));
 }
 
 TEST(Tuning, Refusals) {
@@ -144,10 +141,9 @@ TEST(Tuning, Refusals) {
   EXPECT_EQ(Refusal([] { Adapted({"embedding"}); }),
             "tuning.targets: model.embedding.embedding cannot have a LoRA adapter; list it in "
             "tuning.modules_to_save instead");
-  EXPECT_EQ(
-      Refusal([] { Adapted({"q"}, {"tuning.modules_to_save", {"attention.q"}}); }),
-      "tuning.modules_to_save: model.layers.0.attention.q has a LoRA adapter and cannot be trained in full; "
-      "remove it");
+  EXPECT_EQ(Refusal([] { Adapted({"q"}, {"tuning.modules_to_save", {"attention.q"}}); }),
+            "tuning.modules_to_save: model.layers.0.attention.q has a LoRA adapter and cannot be trained in full; "
+            "remove it");
   EXPECT_EQ(Refusal([] {
               LayerGraph graph = NamedGraph();
               AdapterPlan plan = PlanAdapter(graph, Targets({"down"}), kNothing, {.rank = 2});

@@ -1,5 +1,5 @@
-// States of rows in generation: each row finds its own again, whichever rows a step has, and those of rows that ended or were
-// preempted take no memory.
+// States of rows in generation: each row finds its own again, whichever rows a step has, and those of rows that ended
+// or were preempted take no memory.
 #include "parallel/layers/delta_states.h"
 
 #include <ATen/ATen.h>

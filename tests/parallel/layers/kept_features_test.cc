@@ -10,11 +10,13 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kOutputs = 3, kSets = 2;
-const ContentDigest kOne = DigestOfContent({"one"}), kTwo = DigestOfContent({"two"}), kThree = DigestOfContent({"three"});
+const ContentDigest kOne = DigestOfContent({"one"}), kTwo = DigestOfContent({"two"}),
+                    kThree = DigestOfContent({"three"});
 
 // [sets, tokens, outputs], different for each image.
 at::Tensor Features(int64_t tokens, double first) {
-  return at::arange(first, first + static_cast<double>(kSets * tokens * kOutputs), at::kFloat).view({kSets, tokens, kOutputs});
+  return at::arange(first, first + static_cast<double>(kSets * tokens * kOutputs), at::kFloat)
+      .view({kSets, tokens, kOutputs});
 }
 
 at::Tensor Together(const std::vector<at::Tensor>& images) { return at::cat(images, 1).flatten(0, 1); }
@@ -26,7 +28,8 @@ TEST(KeptFeatures, ImagesThatComeAgainAreNotComputed) {
   EXPECT_TRUE(at::equal(kept.Join(Together({one, two}), {0, 1}, {kOne, kTwo}, {2, 1}, kSets), Together({one, two})));
   EXPECT_EQ(kept.TakeUses(), 0);
   EXPECT_EQ(kept.Missing({kTwo, kThree, kOne}), std::vector<size_t>{1});
-  EXPECT_TRUE(at::equal(kept.Join(Together({three}), {1}, {kTwo, kThree, kOne}, {1, 3, 2}, kSets), Together({two, three, one})));
+  EXPECT_TRUE(at::equal(kept.Join(Together({three}), {1}, {kTwo, kThree, kOne}, {1, 3, 2}, kSets),
+                        Together({two, three, one})));
   EXPECT_EQ(kept.TakeUses(), 2);
   EXPECT_TRUE(at::equal(kept.Join(at::empty({0, kOutputs}), {}, {kThree}, {3}, kSets), Together({three})));
   EXPECT_EQ(kept.TakeUses(), 1);

@@ -45,7 +45,8 @@ TEST(LogProbs, WithWeightsFromTheData) {
     const WideProblem wide(p);
     const at::Tensor weights = p.input.weights.index_select(0, wide.trained).to(at::kDouble);
     const at::Tensor loss = -(weights * wide.log_probs).sum();
-    const HeadRun run = RunObjective(WeightedLogProbs(chunk_bytes), p, {.wants = {.log_probs = true, .sequence_log_probs = true}});
+    const HeadRun run =
+        RunObjective(WeightedLogProbs(chunk_bytes), p, {.wants = {.log_probs = true, .sequence_log_probs = true}});
     const double tolerance = type == at::kFloat ? 1e-5 : 1.5e-2;
     wide.ExpectGradients(loss, run, p, tolerance, ContextOf(type, chunk_bytes));
     EXPECT_LT(RelativeError(run.output.log_probs.index_select(0, wide.trained), wide.log_probs.detach()), tolerance);
@@ -67,8 +68,8 @@ TEST(LogProbs, WithWeightsThatDependOnASum) {
   ForAll([](at::ScalarType type, int64_t chunk_bytes) {
     const HeadProblem p(type);
     const WideProblem wide(p);
-    const at::Tensor sums = at::zeros({3}, at::kDouble)
-                                .index_add(0, p.input.sequence.index_select(0, wide.trained), wide.log_probs);
+    const at::Tensor sums =
+        at::zeros({3}, at::kDouble).index_add(0, p.input.sequence.index_select(0, wide.trained), wide.log_probs);
     const at::Tensor loss = -(sums * 0.05).sigmoid().log().sum();
     const HeadRun run = RunObjective(LogisticSums(chunk_bytes), p, {});
     wide.ExpectGradients(loss, run, p, type == at::kFloat ? 1e-5 : 1.5e-2, ContextOf(type, chunk_bytes));

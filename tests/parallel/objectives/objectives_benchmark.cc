@@ -47,7 +47,8 @@ void Time(const Objective& objective, const PassInput& input, const HeadStates& 
   const int64_t before = CountedMemory::bytes();
   const auto start = std::chrono::steady_clock::now();
   objective.Run(head, batch.at(0));
-  cost.seconds = std::min(cost.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  cost.seconds =
+      std::min(cost.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   cost.bytes = std::max(cost.bytes, CountedMemory::peak() - before);
 }
 

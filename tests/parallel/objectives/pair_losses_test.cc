@@ -26,8 +26,8 @@ constexpr PairScores kPair{.chosen = -21.5,
 constexpr double kStep = 1e-5, kTolerance = 1e-7;
 
 // Derivatives against differences; `pair` is off every kink.
-void ExpectSlopes(const PairLossFunction& loss, const PairScores& pair, const PairLossOptions& how, const std::string& name,
-                  bool chosen_only = false) {
+void ExpectSlopes(const PairLossFunction& loss, const PairScores& pair, const PairLossOptions& how,
+                  const std::string& name, bool chosen_only = false) {
   const PairGradient found = loss(pair, how);
   PairScores more = pair, less = pair;
   more.chosen += kStep;
@@ -42,8 +42,10 @@ void ExpectSlopes(const PairLossFunction& loss, const PairScores& pair, const Pa
 
 TEST(PairLosses, DerivativesAreThoseOfFiniteDifferences) {
   for (const double smoothing : {0.01, 0.3}) {
-    for (const Divergence divergence : {DIVERGENCE_REVERSE_KL, DIVERGENCE_FORWARD_KL, DIVERGENCE_JS, DIVERGENCE_ALPHA}) {
-      const PairLossOptions how{.beta = 0.3, .label_smoothing = smoothing, .divergence = divergence, .divergence_alpha = 0.7};
+    for (const Divergence divergence :
+         {DIVERGENCE_REVERSE_KL, DIVERGENCE_FORWARD_KL, DIVERGENCE_JS, DIVERGENCE_ALPHA}) {
+      const PairLossOptions how{
+          .beta = 0.3, .label_smoothing = smoothing, .divergence = divergence, .divergence_alpha = 0.7};
       for (const PairLoss& loss : DpoLosses()) {
         if (divergence != DIVERGENCE_REVERSE_KL && !loss.diverges) continue;
         // The rejected side of aot_unpaired belongs to another place's value.
@@ -52,8 +54,8 @@ TEST(PairLosses, DerivativesAreThoseOfFiniteDifferences) {
       for (const PairLoss& loss : CpoLosses()) ExpectSlopes(loss.function, kPair, how, loss.name);
     }
   }
-  ExpectSlopes([](const PairScores& pair, const PairLossOptions& how) { return OddsRatioLoss(pair, how.beta).loss; }, kPair,
-               {.beta = 0.3}, "orpo");
+  ExpectSlopes([](const PairScores& pair, const PairLossOptions& how) { return OddsRatioLoss(pair, how.beta).loss; },
+               kPair, {.beta = 0.3}, "orpo");
 }
 
 // A batch of one place: value and both derivatives are one function's again.
@@ -80,12 +82,18 @@ TEST(PairLosses, UnpairedRejectedAnswersMirrorTheirRivals) {
 TEST(PairLosses, ConstantsWherePolicyAndReferenceAgree) {
   const double two = std::log(2.0), beta = 0.1, smoothing = 1e-3;
   const std::map<std::string, double> wanted = {
-      {"sigmoid", two},       {"robust", two},
-      {"hinge", 1},           {"ipo", 1 / (4 * beta * beta)},
-      {"nca_pair", 2 * two},  {"bco_pair", 2 * two},
-      {"apo_zero", 1},        {"apo_down", 1},
-      {"aot", two},           {"aot_unpaired", two},
-      {"sigmoid_norm", two},  {"discopop", 0.5 * two + 0.5},
+      {"sigmoid", two},
+      {"robust", two},
+      {"hinge", 1},
+      {"ipo", 1 / (4 * beta * beta)},
+      {"nca_pair", 2 * two},
+      {"bco_pair", 2 * two},
+      {"apo_zero", 1},
+      {"apo_down", 1},
+      {"aot", two},
+      {"aot_unpaired", two},
+      {"sigmoid_norm", two},
+      {"discopop", 0.5 * two + 0.5},
       {"sppo_hard", 1 / (2 * beta * beta)},
       {"exo_pair", 0.5 * (-2 * two - std::log1p(-smoothing) - std::log(smoothing))}};
   PairScores same = kPair;

@@ -1,5 +1,5 @@
-// WideProblem: the log-probabilities of a HeadProblem by log_softmax and gather in fp64, to compare an objective's value
-// and gradients with.
+// WideProblem: the log-probabilities of a HeadProblem by log_softmax and gather in fp64, to compare an objective's
+// value and gradients with.
 #pragma once
 
 #include <gtest/gtest.h>

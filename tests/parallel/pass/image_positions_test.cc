@@ -73,7 +73,8 @@ TEST(ImagePositions, OfARowByHand) {
 TEST(ImagePositions, OfTilesArePlain) {
   constexpr ImageTokens kTiled{.placeholder = kPad, .merge = 2, .tile = 2};
   const Numbers tokens = {5, kPad, kPad, kPad, 7};
-  EXPECT_EQ(ImagePositions(tokens, std::vector<ImageGrid>{{3, 2, 2}}, kTiled), (Numbers{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(ImagePositions(tokens, std::vector<ImageGrid>{{3, 2, 2}}, kTiled),
+            (Numbers{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
   EXPECT_THROW(ImagePositions(tokens, std::vector<ImageGrid>{{1, 2, 6}}, kTiled), Error);  // another size
 }
 

@@ -1,5 +1,5 @@
-// The order of a tower's patches, its segments and its table, from the rules alone: every patch once, windows and frames
-// contiguous, and what each token of an image is made of.
+// The order of a tower's patches, its segments and its table, from the rules alone: every patch once, windows and
+// frames contiguous, and what each token of an image is made of.
 #include "parallel/pass/tower_plan.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,8 @@ TEST(TowerPlan, InterpolatesTheTableWithItsCornersAligned) {
 
 // Two tiles of an image and one of another: each with a class token before its patches.
 TEST(TowerPlan, TilesHaveClassTokens) {
-  const TowerPlan plan = PlanTower({.hidden = 8, .head_dim = 4, .merge = 2, .tile = 4}, std::vector<ImageGrid>{{2, 4, 4}, {1, 4, 4}});
+  const TowerPlan plan =
+      PlanTower({.hidden = 8, .head_dim = 4, .merge = 2, .tile = 4}, std::vector<ImageGrid>{{2, 4, 4}, {1, 4, 4}});
   EXPECT_EQ(plan.patches(), 48);
   EXPECT_EQ(plan.states, 51);
   ASSERT_EQ(plan.frames.front().size(), 3u);

@@ -23,10 +23,8 @@ TEST_P(AllSizes, Verified) {
   for (int ranks = 1; ranks <= 16; ++ranks) {
     for (int micro_batches = 1; micro_batches <= 64; ++micro_batches) {
       const PipelineShape shape{ranks, micro_batches, GetParam().virtual_stages};
-      const Schedule schedule =
-          InsertMessages(GetParam().schedule, MakeComputeOrder(GetParam().schedule, shape));
-      ASSERT_EQ(FindFault(schedule), std::nullopt)
-          << ranks << " ranks, " << micro_batches << " micro batches";
+      const Schedule schedule = InsertMessages(GetParam().schedule, MakeComputeOrder(GetParam().schedule, shape));
+      ASSERT_EQ(FindFault(schedule), std::nullopt) << ranks << " ranks, " << micro_batches << " micro batches";
       ++tables;
     }
   }
@@ -66,8 +64,7 @@ TEST_P(AllSizes, ForwardOnlyIsVerified) {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, AllSizes,
                          testing::Values(Case{"1f1b", 1}, Case{"interleaved", 2}, Case{"interleaved", 3},
-                                         Case{"interleaved", 4}, Case{"zero_bubble", 1},
-                                         Case{"dualpipev", 2}));
+                                         Case{"interleaved", 4}, Case{"zero_bubble", 1}, Case{"dualpipev", 2}));
 
 }  // namespace
 }  // namespace trireme

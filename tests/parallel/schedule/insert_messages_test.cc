@@ -32,8 +32,7 @@ TEST(InsertMessages, KeepsTheComputeOrder) {
   for (const std::string& name : ScheduleNames()) {
     const ComputeOrder order = MakeComputeOrder(name, {4, 9, name == "interleaved" ? 2 : 1});
     const Schedule schedule = InsertMessages(name, order);
-    for (int rank = 0; rank < 4; ++rank)
-      EXPECT_EQ(ComputeOf(schedule.ranks[rank]), order.ranks[rank]) << name;
+    for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(ComputeOf(schedule.ranks[rank]), order.ranks[rank]) << name;
   }
 }
 
@@ -72,10 +71,9 @@ TEST(InsertMessages, RefusesAnOrderThatCannotRun) {
     InsertMessages("reversed", order);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "compute order cannot be played: rank 0 waits at B1.0, number 0 of its 4 actions, whose input is "
-        "never computed");
+    EXPECT_STREQ(error.what(),
+                 "compute order cannot be played: rank 0 waits at B1.0, number 0 of its 4 actions, whose input is "
+                 "never computed");
   }
 }
 

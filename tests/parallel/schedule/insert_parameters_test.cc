@@ -74,10 +74,9 @@ TEST(InsertParameterActions, GathersARankWithOneChunkOnce) {
 // The next chunk is gathered before the last compute of the current chunk, so that the two can overlap.
 TEST(InsertParameterActions, GathersAhead) {
   const Schedule schedule = MakeSchedule("interleaved", {1, 1, 3}, 3);
-  EXPECT_EQ(
-      schedule.ToText(),
-      "rank 0: gather .0 gather .1 F0.0 free .0 gather .2 F0.1 F0.2 B0.2 reduce .2 free .2 gather .0 B0.1 "
-      "reduce .1 free .1 B0.0 reduce .0 free .0\n");
+  EXPECT_EQ(schedule.ToText(),
+            "rank 0: gather .0 gather .1 F0.0 free .0 gather .2 F0.1 F0.2 B0.2 reduce .2 free .2 gather .0 B0.1 "
+            "reduce .1 free .1 B0.0 reduce .0 free .0\n");
 }
 
 }  // namespace

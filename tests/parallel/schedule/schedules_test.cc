@@ -34,16 +34,14 @@ TEST(Schedules, KnownByName) {
 }
 
 TEST(Schedules, RefuseVirtualStagesTheyDoNotHave) {
-  EXPECT_EQ(
-      Refusal("1f1b", {4, 8, 2}),
-      "schedule 1f1b with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
-      "schedule: interleaved");
+  EXPECT_EQ(Refusal("1f1b", {4, 8, 2}),
+            "schedule 1f1b with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
+            "schedule: interleaved");
   EXPECT_EQ(Refusal("interleaved", {4, 8, 1}),
             "schedule interleaved with virtual_stages = 1; wanted at least 2, or write schedule: 1f1b");
-  EXPECT_EQ(
-      Refusal("zero_bubble", {4, 8, 2}),
-      "schedule zero_bubble with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
-      "schedule: dualpipev");
+  EXPECT_EQ(Refusal("zero_bubble", {4, 8, 2}),
+            "schedule zero_bubble with virtual_stages = 2; it has one stage per rank: write virtual_stages: 1 or "
+            "schedule: dualpipev");
   EXPECT_EQ(Refusal("dualpipev", {4, 8, 3}),
             "schedule dualpipev with virtual_stages = 3; it has two stages per rank: write virtual_stages: 2 "
             "or leave "
@@ -58,12 +56,11 @@ TEST(Schedules, RefuseSizesBelowOne) {
 }
 
 TEST(Schedules, PrintAsText) {
-  EXPECT_EQ(
-      MakeSchedule("1f1b", {2, 2, 1}, 1).ToText(),
-      "rank 0: F0.0 {send F0.0 to 1} F1.0 {send F1.0 to 1} {recv B0.0 from 1} B0.0 {recv B1.0 from 1} B1.0 "
-      "reduce .0\n"
-      "rank 1: {recv F0.0 from 0} F0.0 B0.0 {recv F1.0 from 0} {send B0.0 to 0} F1.0 B1.0 {send B1.0 to 0} "
-      "reduce .0\n");
+  EXPECT_EQ(MakeSchedule("1f1b", {2, 2, 1}, 1).ToText(),
+            "rank 0: F0.0 {send F0.0 to 1} F1.0 {send F1.0 to 1} {recv B0.0 from 1} B0.0 {recv B1.0 from 1} B1.0 "
+            "reduce .0\n"
+            "rank 1: {recv F0.0 from 0} F0.0 B0.0 {recv F1.0 from 0} {send B0.0 to 0} F1.0 B1.0 {send B1.0 to 0} "
+            "reduce .0\n");
 }
 
 TEST(Schedules, PlaceStagesAsDocumented) {
@@ -81,8 +78,7 @@ TEST(LiveActivations, NeverMoreThanStated) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (int micro_batches = 1; micro_batches <= 30; ++micro_batches) {
       EXPECT_LE(MostLive("zero_bubble", {ranks, micro_batches, 1}), ranks);
-      EXPECT_LE(MostLive("dualpipev", {ranks, micro_batches, 2}), 2 * ranks + 1)
-          << ranks << " " << micro_batches;
+      EXPECT_LE(MostLive("dualpipev", {ranks, micro_batches, 2}), 2 * ranks + 1) << ranks << " " << micro_batches;
     }
   }
 }

@@ -39,8 +39,7 @@ TEST(Theory, OneFOneB) {
 TEST(Theory, Interleaved) {
   for (int ranks = 1; ranks <= 16; ++ranks) {
     for (int chunks : {2, 3, 4}) {
-      for (int micro_batches :
-           {ranks, ranks + 1, 2 * ranks, 3 * ranks + ranks / 2}) {  // also where it does not divide
+      for (int micro_batches : {ranks, ranks + 1, 2 * ranks, 3 * ranks + ranks / 2}) {  // also where it does not divide
         const double wanted = static_cast<double>(ranks - 1) / (chunks * micro_batches + ranks - 1);
         for (const RankTimeline& rank : Of("interleaved", {ranks, micro_batches, chunks}).ranks) {
           EXPECT_NEAR(rank.bubble_fraction, wanted, 1e-12) << ranks << " " << chunks << " " << micro_batches;
@@ -96,8 +95,7 @@ TEST(Theory, DualPipeV) {
 TEST(Theory, DualPipeVWithFewMicroBatches) {
   for (int ranks = 2; ranks <= 16; ++ranks) {
     for (int micro_batches = 1; micro_batches < 2 * ranks; ++micro_batches) {
-      EXPECT_LT(Of("dualpipev", {ranks, micro_batches, 2}).end,
-                Of("1f1b", {ranks, micro_batches, 1}, {2, 2, 2, 0}).end)
+      EXPECT_LT(Of("dualpipev", {ranks, micro_batches, 2}).end, Of("1f1b", {ranks, micro_batches, 1}, {2, 2, 2, 0}).end)
           << ranks << " " << micro_batches;
     }
   }

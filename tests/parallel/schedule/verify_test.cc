@@ -23,9 +23,8 @@ std::string FaultOf(const Schedule& schedule) { return FindFault(schedule).value
 // The first step that contains such an action.
 Steps::iterator StepOf(Steps& steps, ActionKind kind, int micro_batch) {
   const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
-    return std::any_of(step.begin(), step.end(), [&](const Action& action) {
-      return action.kind == kind && action.micro_batch == micro_batch;
-    });
+    return std::any_of(step.begin(), step.end(),
+                       [&](const Action& action) { return action.kind == kind && action.micro_batch == micro_batch; });
   });
   TRIREME_CHECK(found != steps.end()) << NameOf(kind) << " " << micro_batch;
   return found;
@@ -154,12 +153,11 @@ TEST_F(Verifier, SendsSwapped) {
   const auto compute = [](ActionKind kind, int i) { return Step{{.kind = kind, .micro_batch = i}}; };
   const auto message = [](ActionKind kind, int i, int peer) { return Step{{kind, i, 0, peer}}; };
   using enum ActionKind;
-  all_first.ranks = {{compute(kForward, 0), compute(kForward, 1), message(kSendForward, 0, 1),
-                      message(kSendForward, 1, 1), message(kRecvBackward, 0, 1), message(kRecvBackward, 1, 1),
-                      compute(kBackward, 0), compute(kBackward, 1)},
-                     {message(kRecvForward, 0, 0), message(kRecvForward, 1, 0), compute(kForward, 0),
-                      compute(kForward, 1), compute(kBackward, 0), compute(kBackward, 1),
-                      message(kSendBackward, 0, 0), message(kSendBackward, 1, 0)}};
+  all_first.ranks = {
+      {compute(kForward, 0), compute(kForward, 1), message(kSendForward, 0, 1), message(kSendForward, 1, 1),
+       message(kRecvBackward, 0, 1), message(kRecvBackward, 1, 1), compute(kBackward, 0), compute(kBackward, 1)},
+      {message(kRecvForward, 0, 0), message(kRecvForward, 1, 0), compute(kForward, 0), compute(kForward, 1),
+       compute(kBackward, 0), compute(kBackward, 1), message(kSendBackward, 0, 0), message(kSendBackward, 1, 0)}};
   ASSERT_EQ(FaultOf(all_first), "none");
   std::swap(all_first.ranks[0][2], all_first.ranks[0][3]);
   EXPECT_TRUE(Says(FaultOf(all_first),
@@ -205,11 +203,10 @@ TEST(Deadlock, OneFOneBByHandHangsUnlessNeighboursArePostedTogether) {
 }
 
 TEST(Deadlock, ReportsWhoWaitsForWhom) {
-  EXPECT_EQ(
-      FaultOf(ByHand(2, 2, false)),
-      "deadlock; rank 0 at step 3 waits for rank 1 ('send F1.0 to 1'), which is at step 3 {send B0.0 to "
-      "0}"
-      "; rank 1 at step 3 waits for rank 0 ('send B0.0 to 0'), which is at step 3 {send F1.0 to 1}");
+  EXPECT_EQ(FaultOf(ByHand(2, 2, false)),
+            "deadlock; rank 0 at step 3 waits for rank 1 ('send F1.0 to 1'), which is at step 3 {send B0.0 to "
+            "0}"
+            "; rank 1 at step 3 waits for rank 0 ('send B0.0 to 0'), which is at step 3 {send F1.0 to 1}");
 }
 
 TEST_F(Verifier, PartnerThatHasEnded) {

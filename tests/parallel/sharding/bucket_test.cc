@@ -31,8 +31,7 @@ class BucketTest : public testing::Test {
   std::unique_ptr<Bucket> Make(const BucketOptions& options) {
     auto bucket = std::make_unique<Bucket>("all", list_, data(), options);
     for (Weights::Entry& entry : entries_) {
-      CopyToLocal(entry.placement, TestJob().rank(), InitialValue(entry.placement, options.type),
-                  entry.weight.value);
+      CopyToLocal(entry.placement, TestJob().rank(), InitialValue(entry.placement, options.type), entry.weight.value);
     }
     return bucket;
   }
@@ -115,13 +114,11 @@ TEST_F(BucketTest, FullGradientsAreFreedByTheirReductionFromZeroTwoOn) {
     // changes it.
     const double sum = size() * (size() + 1) / 2.0 * (zero >= 2 ? 3 : 1);
     for (const FlatPart& part : bucket->parts()) {
-      EXPECT_TRUE(
-          bucket->share_gradient().narrow(0, part.offset, part.elements.size()).eq(sum).all().item<bool>());
+      EXPECT_TRUE(bucket->share_gradient().narrow(0, part.offset, part.elements.size()).eq(sum).all().item<bool>());
     }
     bucket->ZeroGradients();
     bucket->PrepareGradients();
-    for (const Weights::Entry& entry : entries_)
-      EXPECT_EQ(entry.weight.gradient_sum().abs().sum().item<double>(), 0);
+    for (const Weights::Entry& entry : entries_) EXPECT_EQ(entry.weight.gradient_sum().abs().sum().item<double>(), 0);
     bucket->StartReduce();
     bucket->AwaitGradients();
     EXPECT_EQ(bucket->share_gradient().abs().sum().item<double>(), 0);
@@ -171,8 +168,7 @@ TEST_F(BucketTest, AFreedViewHasNoStorageAndIsStillTrained) {
   EXPECT_EQ(weight.gradient.storage().data(), nullptr);
   EXPECT_EQ(value.storage().data() == nullptr, size() > 1);
   bucket->AwaitValues();
-  EXPECT_TRUE(at::equal(value, InitialValue(entries_[0].placement, at::kFloat)))
-      << "an old view is valid again";
+  EXPECT_TRUE(at::equal(value, InitialValue(entries_[0].placement, at::kFloat))) << "an old view is valid again";
   bucket->PrepareGradients();
   EXPECT_NE(weight.gradient.storage().data(), nullptr);
   bucket->StartReduce();

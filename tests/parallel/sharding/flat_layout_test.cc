@@ -46,8 +46,7 @@ TEST(FlatLayout, ShardsAreEqualAndHoldEachElementOnce) {
         EXPECT_GT(part.elements.size(), 0);
         for (int64_t i = 0; i < part.elements.size(); ++i) {
           EXPECT_TRUE(seen[part.parameter].insert(part.elements.begin + i).second);
-          EXPECT_EQ(share.begin + part.offset + i,
-                    layout.RangeOf(part.parameter).begin + part.elements.begin + i);
+          EXPECT_EQ(share.begin + part.offset + i, layout.RangeOf(part.parameter).begin + part.elements.begin + i);
         }
       }
     }
@@ -109,8 +108,7 @@ TEST(Pieces, MergedAreOneIfContiguousAndNeverSpanAGap) {
                                      {32, {2, 2}, {4, 1}}, {40, {}, {}},   {41, {3, 1}, {1, 7}}};
   const std::vector<Piece> merged = MergeRuns(pieces);
   EXPECT_EQ(OffsetsOf(merged), OffsetsOf(pieces));
-  EXPECT_EQ(merged,
-            (std::vector<Piece>{{0, {16}, {1}}, {18, {4}, {1}}, {32, {2, 2}, {4, 1}}, {40, {4}, {1}}}));
+  EXPECT_EQ(merged, (std::vector<Piece>{{0, {16}, {1}}, {18, {4}, {1}}, {32, {2, 2}, {4, 1}}, {40, {4}, {1}}}));
 }
 
 // Three experts with two rows of gate and one of up, four wide: the gates and the ups are strided.
@@ -126,8 +124,7 @@ TEST(Pieces, ThatFillMemoryTogetherAreJoined) {
 
 TEST(Pieces, OwnedAreThoseOfReplicaZero) {
   float memory[12] = {};
-  const Shard shard("x", DType::kFp32, {4, 3}, {3, 1}, {{{{0, 0}, {2, 3}}, 0, 0}, {{{2, 0}, {2, 3}}, 6, 1}},
-                    memory);
+  const Shard shard("x", DType::kFp32, {4, 3}, {3, 1}, {{{{0, 0}, {2, 3}}, 0, 0}, {{{2, 0}, {2, 3}}, 6, 1}}, memory);
   EXPECT_EQ(OwnedPieces(shard, 32), (std::vector<Piece>{{32, {2, 3}, {3, 1}}}));
 }
 

@@ -40,7 +40,8 @@ TEST(LrFactors, TheFirstMatchDecides) {
 }
 
 TEST(LrFactors, PartsAreNotPatterns) {
-  const PartsByName parts = {{"visual.blocks.0.norm1.weight", "vision"}, {"model.layers.1.mlp.down_proj.weight", "language"}};
+  const PartsByName parts = {{"visual.blocks.0.norm1.weight", "vision"},
+                             {"model.layers.1.mlp.down_proj.weight", "language"}};
   const Parameter tower = Named({"visual.blocks.0.norm1.weight"}), named_so = Named({"model.vision.weight"});
   const LrFactors factors({"down_proj=3", "vision=0.1", "language=0.5", "norm=4"}, parts);
   EXPECT_EQ(factors.Of(tower), 0.1);

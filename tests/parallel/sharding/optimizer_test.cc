@@ -43,8 +43,7 @@ void ExpectValues(ModelRank& rank, const PlainModel& plain, at::ScalarType type)
     if (type == at::kFloat) {
       EXPECT_LT(Distance(found, wanted), 1e-6) << entry.weight.name;
     } else {
-      const double rounding =
-          (found.to(at::kFloat) - wanted).abs().div(wanted.abs() + 1e-5).max().item<double>();
+      const double rounding = (found.to(at::kFloat) - wanted).abs().div(wanted.abs() + 1e-5).max().item<double>();
       EXPECT_LT(rounding, 1.0 / 250) << entry.weight.name;
     }
   }
@@ -74,8 +73,7 @@ TEST(ShardedOptimizer, StepsAsTorchDoesOnTheWholeModel) {
     for (int zero = 0; zero <= 3; ++zero) {
       for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
         for (int micro_batches : {1, 3}) {
-          ExpectPlainSteps(sizes, grids, groups,
-                           {.zero = zero, .type = type, .micro_batches = micro_batches});
+          ExpectPlainSteps(sizes, grids, groups, {.zero = zero, .type = type, .micro_batches = micro_batches});
         }
       }
     }
@@ -165,8 +163,7 @@ TEST(ShardedOptimizer, ZeroLevelsGiveTheSameBits) {
 
 // One element of one rank's gradient becomes non-finite; every rank reports the same, and a skipped step
 // changes nothing.
-void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options,
-                           double bad) {
+void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options, double bad) {
   ModelRank rank(grids, groups, options);
   PlainModel plain(grids, options, kRate);
   const auto before = rank.Values();
@@ -179,8 +176,7 @@ void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const Ca
   rank.RunStep(1);
   const GradientReport report = rank.optimizer().FinishGradients();
   EXPECT_FALSE(report.finite);
-  EXPECT_NE(report.source.find(std::isnan(bad) ? "b.rows (nan)" : "b.rows (inf)"), std::string::npos)
-      << report.source;
+  EXPECT_NE(report.source.find(std::isnan(bad) ? "b.rows (nan)" : "b.rows (inf)"), std::string::npos) << report.source;
   const std::vector<std::string> all = TestJob().GatherStrings(report.source);
   for (const std::string& source : all) EXPECT_EQ(source, report.source);
   int named = -1;

@@ -45,8 +45,6 @@ void PlainAdamW::Step(const std::map<std::string, at::Tensor>& gradients) {
 
 at::Tensor PlainAdamW::value(const std::string& name) const { return torch_->values.at(name).detach(); }
 at::Tensor PlainAdamW::exp_avg(const std::string& name) const { return torch_->StateOf(name).exp_avg(); }
-at::Tensor PlainAdamW::exp_avg_sq(const std::string& name) const {
-  return torch_->StateOf(name).exp_avg_sq();
-}
+at::Tensor PlainAdamW::exp_avg_sq(const std::string& name) const { return torch_->StateOf(name).exp_avg_sq(); }
 
 }  // namespace trireme

@@ -68,17 +68,16 @@ std::vector<ParallelSizes> LayoutsOf(int world) {
 }
 
 std::unique_ptr<CommunicatorSet> MakeGroups(const Grids& grids) {
-  const GroupPlan plan(grids, TrainingGroups({.experts = false,
-                                               .tied_embedding = true,
-                                               .replicas = grids.dense.Has("replica"),
-                                               .buffer_mb = 1}));
+  const GroupPlan plan(
+      grids, TrainingGroups(
+                 {.experts = false, .tied_embedding = true, .replicas = grids.dense.Has("replica"), .buffer_mb = 1}));
   return std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
 }
 
 std::string TextOf(const ParallelSizes& sizes, const CaseOptions& options) {
-  return Concat("world ", TestJob().world(), " tp ", sizes.tensor, " cp ", sizes.context, " pp ",
-                sizes.pipeline, " replicas ", sizes.replicas, " zero ", options.zero, " ", c10::toString(options.type), " micro batches ",
-                options.micro_batches);
+  return Concat("world ", TestJob().world(), " tp ", sizes.tensor, " cp ", sizes.context, " pp ", sizes.pipeline,
+                " replicas ", sizes.replicas, " zero ", options.zero, " ", c10::toString(options.type),
+                " micro batches ", options.micro_batches);
 }
 
 std::vector<DeclaredLayer> LayersOf(const Grids& grids, int stage) {
@@ -95,8 +94,7 @@ at::Tensor InitialValue(const Placement& placement, at::ScalarType type) {
 bool SumsOverTensor(const Placement& placement) {
   const ParameterDeclaration& declaration = placement.declaration();
   return !declaration.partial_gradient.empty() ||
-         std::any_of(declaration.dims.begin(), declaration.dims.end(),
-                     [](const Dim& dim) { return dim.axis == "tp"; });
+         std::any_of(declaration.dims.begin(), declaration.dims.end(), [](const Dim& dim) { return dim.axis == "tp"; });
 }
 
 at::Tensor Contribution(const Placement& placement, int rank, int step, int micro_batch) {
@@ -122,12 +120,12 @@ ModelRank::ModelRank(const Grids& grids, CommunicatorSet& groups, const CaseOpti
                           {.name = declaration.name, .value = {}, .gradient = {}}});
       of_layer.push_back(&entries_.back());
     }
-    buckets_.push_back(std::make_unique<Bucket>(
-        layer.name, of_layer, groups.Get("dp-cp"),
-        BucketOptions{.zero = options.zero,
-                      .type = options.type,
-                      .masters = options.masters,
-                      .replicas = groups.Has("replica") ? &groups.Get("replica") : nullptr}));
+    buckets_.push_back(
+        std::make_unique<Bucket>(layer.name, of_layer, groups.Get("dp-cp"),
+                                 BucketOptions{.zero = options.zero,
+                                               .type = options.type,
+                                               .masters = options.masters,
+                                               .replicas = groups.Has("replica") ? &groups.Get("replica") : nullptr}));
   }
   for (Weights::Entry& entry : entries_) {
     CopyToLocal(entry.placement, rank, InitialValue(entry.placement, options.type), entry.weight.value);
@@ -176,8 +174,7 @@ std::map<std::string, at::Tensor> ModelRank::Values() {
   std::map<std::string, at::Tensor> values;
   for (const auto& bucket : buckets_) {
     bucket->AwaitValues();
-    for (const Weights::Entry* entry : bucket->entries())
-      values[entry->weight.name] = entry->weight.value.clone();
+    for (const Weights::Entry* entry : bucket->entries()) values[entry->weight.name] = entry->weight.value.clone();
     bucket->FreeValues();
   }
   return values;
@@ -189,8 +186,7 @@ PlainModel::PlainModel(const Grids& grids, const CaseOptions& options, double le
   for (int stage = 0; stage < grids.dense.Size("pp"); ++stage) {
     for (const DeclaredLayer& layer : LayersOf(grids, stage)) {
       for (const ParameterDeclaration& declaration : layer.parameters) {
-        const Placement& placement =
-            placements_.emplace(declaration.name, Placement(declaration, grids)).first->second;
+        const Placement& placement = placements_.emplace(declaration.name, Placement(declaration, grids)).first->second;
         stages_[declaration.name].push_back(stage);
         values[declaration.name] = InitialValue(placement, options.type);
       }
@@ -212,8 +208,7 @@ std::map<std::string, at::Tensor> PlainModel::Gradients(int step) const {
       if (!SumsOverTensor(placement) && grids_.dense.Coordinate(rank, "tp") != 0) continue;
       for (int micro_batch = 0; micro_batch < options_.micro_batches; ++micro_batch) {
         const at::Tensor part = Contribution(placement, rank, step, micro_batch);
-        for (const LocalBox& box : placement.LocalBoxes(rank))
-          InBox(sum, box.global) += InBox(part, box.global);
+        for (const LocalBox& box : placement.LocalBoxes(rank)) InBox(sum, box.global) += InBox(part, box.global);
       }
     }
     sums[name] = sum.to(at::kFloat);

@@ -51,8 +51,7 @@ TEST(ShardedOptimizer, ResumesFromLoadedStates) {
           for (size_t b = 0; b < from[i].boxes.size(); ++b) {
             const ShardBox& box = from[i].boxes[b];
             const auto view = [&](const Shard& shard) {
-              return at::from_blob(static_cast<float*>(shard.data) + box.offset, box.global.extent,
-                                   shard.strides);
+              return at::from_blob(static_cast<float*>(shard.data) + box.offset, box.global.extent, shard.strides);
             };
             view(to[i]).copy_(view(from[i]));
           }

@@ -27,8 +27,8 @@ class NpuOrder : public testing::Test {
     options_ = at::TensorOptions(at::kFloat).device(tensors.torch());
     const Grids grids = MakeGrids(TestJob().world(), {.tensor = TestJob().world()});
     const GroupPlan plan(grids, {{.name = "tp", .axes = {"tp"}, .buffer_mb = 16}});
-    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan,
-                                                CommOptions{.compute = tensors.compute()});
+    groups_ =
+        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.compute = tensors.compute()});
   }
   static void TearDownTestSuite() { groups_.reset(); }
 

@@ -21,8 +21,7 @@ class Regions : public testing::Test {
   static void SetUpTestSuite() {
     const Grids grids = MakeGrids(TestJob().world(), {.tensor = TestJob().world()});
     const GroupPlan plan(grids, {{.name = "tp", .axes = {"tp"}, .buffer_mb = 16}});
-    groups_ =
-        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
+    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.host_memory = true});
   }
   static void TearDownTestSuite() { groups_.reset(); }
   static Communicator& Group() { return groups_->Get("tp"); }
@@ -50,8 +49,7 @@ struct Spaces {  // whether each rank holds a part of the vector, or all ranks h
 };
 
 template <typename Border>
-void ExpectAdjoint(Border border, const at::Tensor& x, const at::Tensor& y, const Spaces& spaces,
-                   Communicator& group) {
+void ExpectAdjoint(Border border, const at::Tensor& x, const at::Tensor& y, const Spaces& spaces, Communicator& group) {
   const at::Tensor leaf = x.clone().set_requires_grad(true);
   const at::Tensor image = border(leaf);
   ASSERT_EQ(image.sizes(), y.sizes());
@@ -83,8 +81,8 @@ TEST_F(Regions, GatherGathersAndReduceSums) {
   const at::Tensor whole = Numbers(kTokens, 1);
   const TensorParallel parallel{group, true};
   EXPECT_TRUE(GatherToTensorRegion(whole.narrow(0, group.rank() * share, share), parallel).equal(whole));
-  EXPECT_TRUE(ReduceFromTensorRegion(whole, parallel)
-                  .equal(whole.narrow(0, group.rank() * share, share) * group.size()));
+  EXPECT_TRUE(
+      ReduceFromTensorRegion(whole, parallel).equal(whole.narrow(0, group.rank() * share, share) * group.size()));
   EXPECT_TRUE(ReduceFromTensorRegion(whole, {group, false}).equal(whole * group.size()));
 }
 

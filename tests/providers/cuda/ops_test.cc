@@ -45,9 +45,7 @@ class CudaOps : public testing::TestWithParam<at::ScalarType> {
 
   static at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, options_).to(GetParam()); }
   static at::Tensor Leaf(at::IntArrayRef shape) { return Random(shape).set_requires_grad(true); }
-  static Weight TrainedWeight(at::IntArrayRef shape) {
-    return {"weight", Random(shape), at::zeros(shape, options_)};
-  }
+  static Weight TrainedWeight(at::IntArrayRef shape) { return {"weight", Random(shape), at::zeros(shape, options_)}; }
 
   // The outputs, then the gradients of the inputs.
   static Tensors Differentiate(const Tensors& outputs, const Tensors& inputs) {
@@ -78,8 +76,7 @@ class CudaOps : public testing::TestWithParam<at::ScalarType> {
     for (size_t i = 0; i < fast.size(); ++i) {
       ASSERT_EQ(fast[i].sizes(), plain[i].sizes()) << op << ", result " << i;
       const at::Tensor found = fast[i].to(at::kDouble), right = plain[i].to(at::kDouble);
-      const double error =
-          (found - right).norm().item<double>() / std::max(right.norm().item<double>(), 1e-30);
+      const double error = (found - right).norm().item<double>() / std::max(right.norm().item<double>(), 1e-30);
       EXPECT_LE(error, tolerance) << op << ", result " << i << " of " << right.sizes();
     }
   }
@@ -132,8 +129,7 @@ TEST_P(CudaOps, Permute) {
     for (const int64_t columns : {1, 12, 2048, 5000}) {
       Compare("moe_permute", "cuda", Tolerance(), [&] {
         return Tensors{SpreadRows(Random({tokens, columns}), positions, rows, gaps),
-                       SumRows(Random({rows, columns}), positions),
-                       SumRows(Random({2 * rows, columns}), positions, 2)};
+                       SumRows(Random({rows, columns}), positions), SumRows(Random({2 * rows, columns}), positions, 2)};
       });
     }
   }
@@ -164,8 +160,13 @@ TEST_P(CudaOps, Router) {
   using Scores = RouterRule::Scores;
   for (const RouterRule& rule :
        {RouterRule{.experts = 128, .top_k = 8, .normalise = true}, RouterRule{.experts = 60, .top_k = 4},
-        RouterRule{.experts = 256, .top_k = 8, .scores = Scores::kSigmoid, .correction_bias = true,
-                   .normalise = true, .normalise_eps = 1e-20, .scale = 2.5},
+        RouterRule{.experts = 256,
+                   .top_k = 8,
+                   .scores = Scores::kSigmoid,
+                   .correction_bias = true,
+                   .normalise = true,
+                   .normalise_eps = 1e-20,
+                   .scale = 2.5},
         RouterRule{.experts = 3, .top_k = 1}, RouterRule{.experts = 512, .top_k = 32, .scale = 0.5}}) {
     for (const bool scores : {false, true}) {
       Compare("router", "cuda", 3e-6, [&] {
@@ -184,13 +185,13 @@ TEST_P(CudaOps, Router) {
 
 TEST_P(CudaOps, GroupedLinear) {
   const bool bf16 = GetParam() == at::kBFloat16;
-  for (const std::vector<int64_t>& ends : {std::vector<int64_t>{130, 130, 131, 400, 400},
-                                           std::vector<int64_t>{0, 0, 7, 2000, 2077}}) {
+  for (const std::vector<int64_t>& ends :
+       {std::vector<int64_t>{130, 130, 131, 400, 400}, std::vector<int64_t>{0, 0, 7, 2000, 2077}}) {
     for (const auto& [stale, out] : {std::pair<bool, int64_t>{false, 136}, {true, 136}, {true, 132}}) {
       Compare("grouped_linear", bf16 ? "cuda" : "aten", Tolerance(), [&, stale = stale, out = out] {
         Weight weight = TrainedWeight({5, out, 264});
         weight.gradient = at::full({5, 200, 264}, 7, options_).narrow(1, 0, out);  // experts apart
-        weight.stale = stale;  // what it has counts as zero
+        weight.stale = stale;                                                      // what it has counts as zero
         const at::Tensor x = Leaf({ends.back(), 264});
         const auto groups = std::make_shared<const RowEnds>(ends);
         Tensors all = Differentiate({GroupedLinear(x, weight, groups)}, {x});
@@ -210,8 +211,7 @@ TEST_P(CudaOps, Heads) {
         const at::Tensor qkv = Leaf({shape.tokens(), shape.width()});
         const Weight query_norm = TrainedWeight({shape.head_dim}), key_norm = TrainedWeight({shape.head_dim});
         std::vector<double> frequencies;
-        for (int64_t i = 0; i < shape.head_dim / 2; ++i)
-          frequencies.push_back(1.0 / static_cast<double>(1 + i));
+        for (int64_t i = 0; i < shape.head_dim / 2; ++i) frequencies.push_back(1.0 / static_cast<double>(1 + i));
         const at::Tensor positions = at::arange(length, options_.dtype(at::kLong)).repeat({rows});
         const Heads heads = SplitHeads(qkv, shape, norms ? &query_norm : nullptr, norms ? &key_norm : nullptr,
                                        MakeRotaryTable(positions, frequencies));
@@ -270,8 +270,7 @@ TEST_P(CudaOps, CachedAttention) {
   struct Shape {
     int64_t rows, kv_heads, group, dim;
   };
-  for (const Shape& s :
-       {Shape{3, 2, 7, 128}, Shape{1, 4, 1, 64}, Shape{2, 1, 16, 256}, Shape{300, 1, 2, 64}}) {
+  for (const Shape& s : {Shape{3, 2, 7, 128}, Shape{1, 4, 1, 64}, Shape{2, 1, 16, 256}, Shape{300, 1, 2, 64}}) {
     for (const int64_t prompt : {5, 700}) {
       if (s.rows * prompt > 100000) continue;
       Compare("cached_attention", bf16 ? "flash" : "aten", Tolerance(), [&] {
@@ -282,8 +281,7 @@ TEST_P(CudaOps, CachedAttention) {
                             Random({s.rows, length, s.kv_heads, s.dim}).transpose(1, 2),
                             Random({s.rows, length, s.kv_heads, s.dim}).transpose(1, 2)};
           const at::Tensor found = CachedAttention(heads, 0.1, rows, cache).view({s.rows, length, -1});
-          for (int64_t row = 0; row < s.rows; ++row)
-            all.push_back(found[row].narrow(0, 0, rows.fresh[row]).clone());
+          for (int64_t row = 0; row < s.rows; ++row) all.push_back(found[row].narrow(0, 0, rows.fresh[row]).clone());
         };
         std::vector<int64_t> past(s.rows, 0), fresh(s.rows, prompt);
         fresh.back() = 3;
@@ -348,8 +346,7 @@ TEST_P(CudaOps, WeightGradient) {
 }
 
 TEST_P(CudaOps, CrossEntropy) {
-  for (const auto& [columns, stride] :
-       {std::pair<int64_t, int64_t>{1000, 1000}, {1003, 1003}, {151643, 152064}}) {
+  for (const auto& [columns, stride] : {std::pair<int64_t, int64_t>{1000, 1000}, {1003, 1003}, {151643, 152064}}) {
     Compare("cross_entropy", "cuda", Tolerance(), [&, columns = columns, stride = stride] {
       const at::Tensor logits = Random({19, stride}) * 4;
       const at::Tensor labels = at::randint(columns + 50, {19}, options_.dtype(at::kLong));
@@ -408,10 +405,23 @@ TEST_P(CudaOps, Accumulate) {
 // Parts of matrices: whole rows, and columns whose blocks a split cuts.
 TEST_P(CudaOps, Dequantise) {
   using Kind = PackedStorage::Kind;
-  const PackedPart whole{.name = "w", .matrix_rows = 37, .matrix_columns = 100, .first_row = 3, .rows = 30, .columns = 100, .local_stride = 100};
-  const PackedPart cut{.name = "w", .matrix_rows = 600, .matrix_columns = 531, .first_column = 17, .rows = 600, .columns = 307, .local_stride = 307};
+  const PackedPart whole{.name = "w",
+                         .matrix_rows = 37,
+                         .matrix_columns = 100,
+                         .first_row = 3,
+                         .rows = 30,
+                         .columns = 100,
+                         .local_stride = 100};
+  const PackedPart cut{.name = "w",
+                       .matrix_rows = 600,
+                       .matrix_columns = 531,
+                       .first_column = 17,
+                       .rows = 600,
+                       .columns = 307,
+                       .local_stride = 307};
   for (const PackedPart& part : {whole, cut}) {
-    for (const PackedStorage& storage : {PackedStorage{}, PackedStorage{Kind::kFp4, 32, false}, PackedStorage{Kind::kNf4, 4096, true}, kInt8Storage}) {
+    for (const PackedStorage& storage :
+         {PackedStorage{}, PackedStorage{Kind::kFp4, 32, false}, PackedStorage{Kind::kNf4, 4096, true}, kInt8Storage}) {
       Compare("dequantise", "cuda", 0, [&] {
         const PackedParts parts = PlaceParts(storage, {part});
         const auto packed = std::make_shared<PackedWeight>(parts, Shape{part.rows, part.columns}, GetParam());
@@ -433,10 +443,8 @@ TEST_P(CudaOps, GradientNorm) {
 
 TEST_P(CudaOps, Dropout) {
   Compare("dropout_add", "cuda", Tolerance(), [&] {
-    const auto dropout = std::make_shared<const Dropout>(Dropout{.rate = 0.3,
-                                                                 .random = RandomStream(1, "test"),
-                                                                 .rows = at::arange(40, at::kLong),
-                                                                 .first_column = 5});
+    const auto dropout = std::make_shared<const Dropout>(
+        Dropout{.rate = 0.3, .random = RandomStream(1, "test"), .rows = at::arange(40, at::kLong), .first_column = 5});
     const at::Tensor x = Leaf({40, 333}), residual = Leaf({40, 333});
     return Differentiate({DropoutAdd(residual, x, dropout), WithDropout(x, dropout)}, {x, residual});
   });

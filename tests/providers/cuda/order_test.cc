@@ -24,8 +24,8 @@ class CudaOrder : public testing::Test {
     options_ = at::TensorOptions(at::kFloat).device(tensors_->torch());
     const Grids grids = MakeGrids(TestJob().world(), {.tensor = TestJob().world()});
     const GroupPlan plan(grids, {{.name = "tp", .axes = {"tp"}, .buffer_mb = 16}});
-    groups_ = std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan,
-                                                CommOptions{.compute = tensors_->compute()});
+    groups_ =
+        std::make_unique<CommunicatorSet>(TestJob(), TestDevice(), plan, CommOptions{.compute = tensors_->compute()});
   }
   static void TearDownTestSuite() { groups_.reset(); }
 

@@ -17,7 +17,9 @@ namespace {
 
 constexpr DataLimits kLimits{.vocabulary = 100, .context = 8};
 
-LossRequest Checked(const std::string& text) { return CheckLoss(ReadLossJson(Json::parse(text), "forward_backward_input"), kLimits); }
+LossRequest Checked(const std::string& text) {
+  return CheckLoss(ReadLossJson(Json::parse(text), "forward_backward_input"), kLimits);
+}
 
 std::string Refusal(const std::string& text) {
   try {
@@ -45,7 +47,8 @@ TEST(RemoteData, FieldsThatNobodySetHaveDefaults) {
 }
 
 TEST(RemoteData, ManyTargetsBecomeRowsAlsoSparse) {
-  const LossRequest request = Checked(Datum("[1, 2]", R"("target_tokens": {"data": [5, 6, 7, 8], "dtype": "int64", "shape": [2, 2]},
+  const LossRequest request =
+      Checked(Datum("[1, 2]", R"("target_tokens": {"data": [5, 6, 7, 8], "dtype": "int64", "shape": [2, 2]},
       "weights": {"data": [0.5, 2.0], "dtype": "float32", "shape": [2, 2], "sparse_crow_indices": [0, 1, 2],
                   "sparse_col_indices": [1, 0]})"));
   ASSERT_EQ(request.rows.size(), 2U);
@@ -59,23 +62,32 @@ TEST(RemoteData, WhatIsWrongIsNamed) {
   const std::string targets = R"("target_tokens": {"data": [2, 3], "dtype": "int64"})";
   const std::string weights = R"("weights": {"data": [1, 1], "dtype": "float32"})";
   EXPECT_EQ(Refusal(Datum("[1, 2]", targets + "," + weights)), "");
-  EXPECT_NE(Refusal(Datum("[1, 200]", targets + "," + weights)).find("data[0].model_input: token 200"), std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1, 200]", targets + "," + weights)).find("data[0].model_input: token 200"),
+            std::string::npos);
   EXPECT_NE(Refusal(Datum("[]", targets + "," + weights)).find("has no tokens"), std::string::npos);
-  EXPECT_NE(Refusal(Datum("[1, 2, 3, 4, 5, 6, 7, 8, 9]", targets + "," + weights)).find("the server takes 8"), std::string::npos);
-  EXPECT_NE(Refusal(Datum("[1, 2, 3]", targets + "," + weights)).find("target_tokens: has 2 values"), std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1, 2, 3, 4, 5, 6, 7, 8, 9]", targets + "," + weights)).find("the server takes 8"),
+            std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1, 2, 3]", targets + "," + weights)).find("target_tokens: has 2 values"),
+            std::string::npos);
   EXPECT_NE(Refusal(Datum("[1, 2]", targets)).find("needs loss_fn_inputs.weights"), std::string::npos);
-  EXPECT_NE(Refusal(Datum("[1, 2]", targets + "," + weights + R"(, "mask": {"data": [1, 1]})")).find("mask is not an input"), std::string::npos);
-  EXPECT_NE(Refusal(Datum("[1, 2]", targets + R"(, "weights": {"data": [1, null]})")).find("finite"), std::string::npos);
+  EXPECT_NE(
+      Refusal(Datum("[1, 2]", targets + "," + weights + R"(, "mask": {"data": [1, 1]})")).find("mask is not an input"),
+      std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1, 2]", targets + R"(, "weights": {"data": [1, null]})")).find("finite"),
+            std::string::npos);
   EXPECT_NE(Refusal(R"({"data": [], "loss_fn": "cross_entropy"})").find("data is empty"), std::string::npos);
   EXPECT_NE(Refusal(R"({"data": [], "loss_fn": "stable_reinforce"})").find("not known here"), std::string::npos);
-  EXPECT_NE(Refusal(R"({"data": [{"model_input": {"chunks": [{"type": "image", "data": "x"}]}}], "loss_fn": "ppo"})").find("image"), std::string::npos);
+  EXPECT_NE(Refusal(R"({"data": [{"model_input": {"chunks": [{"type": "image", "data": "x"}]}}], "loss_fn": "ppo"})")
+                .find("image"),
+            std::string::npos);
 }
 
 TEST(RemoteData, LossesTakeTheirOwnNumbersAlone) {
   const auto with = [](const std::string& loss, const std::string& config) {
     return R"({"data": [{"model_input": {"chunks": [{"tokens": [1]}]}, "loss_fn_inputs": {
       "target_tokens": {"data": [2], "dtype": "int64"}, "logprobs": {"data": [-1.5]}, "advantages": {"data": [1]}}}],
-      "loss_fn": ")" + loss + R"(", "loss_fn_config": )" + config + "}";
+      "loss_fn": ")" +
+           loss + R"(", "loss_fn_config": )" + config + "}";
   };
   EXPECT_EQ(Checked(with("ppo", "null")).numbers.clip_high, 1.2);
   EXPECT_EQ(Checked(with("cispo", "{}")).numbers.clip_high, 4.0);
@@ -98,7 +110,9 @@ std::string RefusalOf(const std::function<void()>& call) {
 TEST(RemoteData, ThresholdsAreFinite) {
   const auto refusal = [](double high) {
     const RawTensor one{.values = {1}, .shape = {1}}, clip{.values = {high}, .shape = {1}};
-    const RawDatum datum{.tokens = {1}, .inputs = {{"target_tokens", one}, {"logprobs", one}, {"advantages", one}, {"clip_high_threshold", clip}}};
+    const RawDatum datum{
+        .tokens = {1},
+        .inputs = {{"target_tokens", one}, {"logprobs", one}, {"advantages", one}, {"clip_high_threshold", clip}}};
     return RefusalOf([&] { CheckLoss({.data = {datum}, .loss_fn = "ppo"}, kLimits); });
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -111,8 +125,11 @@ TEST(RemoteData, ThresholdsAreFinite) {
 TEST(RemoteData, NumbersAreFiniteAsFloat32) {
   const std::string targets = R"("target_tokens": {"data": [2], "dtype": "int64"}, )";
   EXPECT_EQ(Refusal(Datum("[1]", targets + R"("weights": {"data": [-3e38]})")), "");
-  EXPECT_NE(Refusal(Datum("[1]", targets + R"("weights": {"data": [1e39]})")).find("weights: has a value that is NaN or infinite"), std::string::npos);
-  EXPECT_NE(Refusal(Datum("[1]", R"("target_tokens": {"data": [1e300]}, "weights": {"data": [1]})")).find("no token"), std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1]", targets + R"("weights": {"data": [1e39]})"))
+                .find("weights: has a value that is NaN or infinite"),
+            std::string::npos);
+  EXPECT_NE(Refusal(Datum("[1]", R"("target_tokens": {"data": [1e300]}, "weights": {"data": [1]})")).find("no token"),
+            std::string::npos);
 }
 
 TEST(RemoteData, SparseTensorsAreBoundedBeforeTheyAreDense) {
@@ -133,10 +150,14 @@ TEST(RemoteData, ARequestHasSoManyColumnsAndRows) {
     const RawTensor ones{.values = std::vector<double>(static_cast<size_t>(columns), 1.0), .shape = {1, columns}};
     return RawDatum{.tokens = {1}, .inputs = {{"target_tokens", ones}, {"weights", ones}}};
   };
-  const auto refusal = [](std::vector<RawDatum> data) { return RefusalOf([&] { CheckLoss({.data = data, .loss_fn = "cross_entropy"}, kLimits); }); };
+  const auto refusal = [](std::vector<RawDatum> data) {
+    return RefusalOf([&] { CheckLoss({.data = data, .loss_fn = "cross_entropy"}, kLimits); });
+  };
   EXPECT_EQ(refusal({datum(1024)}), "");
   EXPECT_NE(refusal({datum(1025)}).find("1025 targets per token; the server takes 1024"), std::string::npos);
-  EXPECT_NE(refusal(std::vector<RawDatum>(257, datum(1024))).find("data[256]: the request has more than 262144 sequences"), std::string::npos);
+  EXPECT_NE(
+      refusal(std::vector<RawDatum>(257, datum(1024))).find("data[256]: the request has more than 262144 sequences"),
+      std::string::npos);
 }
 
 TEST(RemoteData, ProtobufGivesTheSameRows) {
@@ -181,7 +202,11 @@ TEST(RemoteData, ProtobufResultsHaveOffsetsInBytes) {
 }
 
 TEST(RemoteData, UnitsOfWorkTravelWhole) {
-  TrainWork work{.action = TrainAction::kStep, .model = "a:train:0", .loss = "ppo", .backward = true, .adam = {.eps = 1e-12, .grad_clip_norm = 0.3}};
+  TrainWork work{.action = TrainAction::kStep,
+                 .model = "a:train:0",
+                 .loss = "ppo",
+                 .backward = true,
+                 .adam = {.eps = 1e-12, .grad_clip_norm = 0.3}};
   work.rows = {{.tokens = {1, 2}, .targets = {2, 3}, .inputs = {.logprobs = {-0.1F, -0.2F}, .advantages = {1, 2}}}};
   const TrainWork back = TrainWork::Of(work.Bytes());
   EXPECT_EQ(back.Bytes(), work.Bytes());

@@ -9,7 +9,9 @@ namespace trireme {
 namespace {
 
 LossInputs PolicyInputs() {
-  return {.logprobs = {-1.0F, -2.0F, -0.5F, -3.0F}, .advantages = {1.0F, -2.0F, 0.5F, 0.0F}, .sequence_ratio_mask = {1, 1, 0, 1}};
+  return {.logprobs = {-1.0F, -2.0F, -0.5F, -3.0F},
+          .advantages = {1.0F, -2.0F, 0.5F, 0.0F},
+          .sequence_ratio_mask = {1, 1, 0, 1}};
 }
 const std::vector<double> kP = {-0.9, -2.5, -1.5, -2.0};  // ratios: 1.105, 0.607, 0.368, 2.718
 
@@ -33,7 +35,8 @@ TEST(RemoteLosses, WeightsAreMinusTheGradient) {
     const LossKind& kind = *FindLoss(name);
     const LossNumbers numbers{.clip_low = kind.clip_low, .clip_high = kind.clip_high, .beta = 0.05};
     const LossValue value = EvaluateLoss(kind, numbers, PolicyInputs(), kP);
-    for (size_t i = 0; i < kP.size(); ++i) EXPECT_NEAR(value.weights[i], -Slope(kind, numbers, PolicyInputs(), i), 1e-5) << name << i;
+    for (size_t i = 0; i < kP.size(); ++i)
+      EXPECT_NEAR(value.weights[i], -Slope(kind, numbers, PolicyInputs(), i), 1e-5) << name << i;
   }
 }
 
@@ -42,8 +45,8 @@ TEST(RemoteLosses, PpoClipsOnlyWhereItLowersTheGain) {
   const std::vector<double> p = {std::log(2.0), std::log(0.5), std::log(2.0), std::log(0.5)};
   const LossValue value = EvaluateLoss(*FindLoss("ppo"), {.clip_low = 0.8, .clip_high = 1.2}, inputs, p);
   EXPECT_NEAR(value.loss, -1.2 - 0.5 + 2 + 0.8, 1e-6);
-  EXPECT_NEAR(value.weights[0], 0, 1e-6);     // beyond the upper bound with a gain
-  EXPECT_NEAR(value.weights[1], 0.5, 1e-6);   // below the lower one: still pulled up
+  EXPECT_NEAR(value.weights[0], 0, 1e-6);    // beyond the upper bound with a gain
+  EXPECT_NEAR(value.weights[1], 0.5, 1e-6);  // below the lower one: still pulled up
   EXPECT_NEAR(value.weights[2], -2, 1e-5);
   EXPECT_NEAR(value.weights[3], 0, 1e-6);
 }

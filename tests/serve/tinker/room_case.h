@@ -38,10 +38,17 @@ class FakeSamples : public SampleDoor {
 class RoomTest : public ::testing::Test {
  protected:
   explicit RoomTest(const QuotaLimits& quota = {}, bool full = false)
-      : directory_(std::filesystem::path(::testing::TempDir()) / ("room-" + std::to_string(::getpid()) + "-" +
-                                                     ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+      : directory_(std::filesystem::path(::testing::TempDir()) /
+                   ("room-" + std::to_string(::getpid()) + "-" +
+                    ::testing::UnitTest::GetInstance()->current_test_info()->name())),
         checkpoints_(directory_, [this] { return unix_seconds_; }),
-        room_({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .full = full, .max_rank = 16, .max_models = 3, .quota = quota},
+        room_({.model_name = "tiny",
+               .model_directory = "/models/tiny",
+               .limits = {100, 16},
+               .full = full,
+               .max_rank = 16,
+               .max_models = 3,
+               .quota = quota},
               checkpoints_, [this] { return now_; }) {
     room_.Connect(&samples_, [] {});
     session_ = room_.CreateSession("me", Json::object())["session_id"];
@@ -49,13 +56,18 @@ class RoomTest : public ::testing::Test {
   ~RoomTest() override { std::filesystem::remove_all(directory_); }
 
   Json Create(int64_t seq, const Json& lora = {{"rank", 8}}) {
-    return room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", seq}, {"base_model", "tiny"}, {"lora_config", lora}});
+    return room_.CreateModel(
+        "me", {{"session_id", session_}, {"model_seq_id", seq}, {"base_model", "tiny"}, {"lora_config", lora}});
   }
   std::string Model() { return Create(0)["model_id"]; }
   Json Pass(const std::string& model, int64_t seq, int64_t token = 1) {
-    const Json datum = {{"model_input", {{"chunks", {{{"tokens", {token}}}}}}},
-                        {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
-    return room_.Pass("me", {{"model_id", model}, {"seq_id", seq}, {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
+    const Json datum = {
+        {"model_input", {{"chunks", {{{"tokens", {token}}}}}}},
+        {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
+    return room_.Pass("me",
+                      {{"model_id", model},
+                       {"seq_id", seq},
+                       {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
                       "forward_backward_input");
   }
   // Runs all work that is ready; the tokens and actions in order.
@@ -64,9 +76,11 @@ class RoomTest : public ::testing::Test {
     while (auto task = room_.Take()) {
       const bool pass = task->work.action == TrainAction::kPass;
       done.push_back(pass ? task->work.rows[0].tokens[0] : -static_cast<int64_t>(task->work.action));
-      if (task->work.action == TrainAction::kSave && !task->work.directory.empty()) WriteAtomicFile(std::filesystem::path(task->work.directory) / "adapter_config.json", "{}");
+      if (task->work.action == TrainAction::kSave && !task->work.directory.empty())
+        WriteAtomicFile(std::filesystem::path(task->work.directory) / "adapter_config.json", "{}");
       TrainOutcome outcome{.loss = 1, .grad_norm = 2, .step = 1, .sampler = 4};
-      if (pass) outcome.logprobs.assign(task->work.rows.size(), std::vector<float>(task->work.rows[0].targets.size(), -1));
+      if (pass)
+        outcome.logprobs.assign(task->work.rows.size(), std::vector<float>(task->work.rows[0].targets.size(), -1));
       room_.Finish(*task, outcome);
     }
     return done;

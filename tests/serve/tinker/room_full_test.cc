@@ -1,4 +1,5 @@
-// A room where one model is trained in full: which requests it refuses, and which samplers may use the weights that there are.
+// A room where one model is trained in full: which requests it refuses, and which samplers may use the weights that
+// there are.
 #include "tests/serve/tinker/room_case.h"
 
 namespace trireme::tinker {
@@ -17,13 +18,17 @@ class FullRoomTest : public RoomTest {
   }
   Json Step(const std::string& model, int64_t seq) { return room_.Step("me", {{"model_id", model}, {"seq_id", seq}}); }
   std::string BaseSampler(int64_t seq) {
-    return room_.CreateSampler("me", {{"session_id", session_}, {"sampling_session_seq_id", seq}, {"base_model", "tiny"}})["sampling_session_id"];
+    return room_.CreateSampler(
+        "me",
+        {{"session_id", session_}, {"sampling_session_seq_id", seq}, {"base_model", "tiny"}})["sampling_session_id"];
   }
   Json Sample(const std::string& sampler, int64_t seq) {
-    return Result(room_.Sample("me", {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}}));
+    return Result(room_.Sample(
+        "me", {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}}));
   }
   std::string SamplerOf(const std::string& model, int64_t seq, int64_t sampling_seq) {
-    const Json saved = room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampling_seq}});
+    const Json saved =
+        room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampling_seq}});
     RunAll();
     return Result(saved)["sampling_session_id"];
   }
@@ -31,7 +36,8 @@ class FullRoomTest : public RoomTest {
 
 TEST_F(FullRoomTest, TrainsOneModelWhateverRankIsAskedFor) {
   EXPECT_NE(RefusalOf([&] { Create(0, {{"rank", 8}, {"train_mlp", false}}); }).find("train_mlp"), std::string::npos);
-  const std::string model = Create(0, {{"rank", 64}, {"seed", 3}, {"train_unembed", true}})["model_id"];  // more than max_rank
+  const std::string model =
+      Create(0, {{"rank", 64}, {"seed", 3}, {"train_unembed", true}})["model_id"];  // more than max_rank
   EXPECT_NE(RefusalOf([&] { Create(1); }).find("one model"), std::string::npos);
   EXPECT_EQ(room_.GetInfo("me", {{"model_id", model}})["is_lora"], false);
   room_.UnloadModel("me", {{"model_id", model}});
@@ -83,12 +89,14 @@ TEST_F(FullRoomTest, AStepWaitsUntilNothingIsGenerated) {
 TEST_F(FullRoomTest, CheckpointsOfOtherKindsAreRefused) {
   const std::string model = Model();
   RunAll();
-  const CheckpointPath lora{model, kTrainingKind, "lora"}, other{model, kTrainingKind, "other"}, sampler{model, kSamplerKind, "s"};
+  const CheckpointPath lora{model, kTrainingKind, "lora"}, other{model, kTrainingKind, "other"},
+      sampler{model, kSamplerKind, "s"};
   checkpoints_.Commit(checkpoints_.Aside("me", lora), "me", lora, {{"base_model", "tiny"}, {"lora_rank", 8}});
   checkpoints_.Commit(checkpoints_.Aside("me", other), "me", other, {{"base_model", "large"}, {"full", true}});
   checkpoints_.Commit(checkpoints_.Aside("me", sampler), "me", sampler, {{"base_model", "tiny"}, {"full", true}});
   int64_t seq = 1;
-  for (const auto& [path, word] : {std::pair(lora, "LoRA adapter"), std::pair(other, "'large'"), std::pair(sampler, "save_state")}) {
+  for (const auto& [path, word] :
+       {std::pair(lora, "LoRA adapter"), std::pair(other, "'large'"), std::pair(sampler, "save_state")}) {
     const Json loading = room_.Load("me", {{"model_id", model}, {"seq_id", seq++}, {"path", path.Text()}});
     EXPECT_TRUE(RunAll().empty());
     EXPECT_NE(Result(loading).value("error", "").find(word), std::string::npos) << Result(loading);
@@ -99,7 +107,8 @@ TEST_F(RoomTest, AnAdapterDoesNotTakeAModelThatWasTrainedInFull) {
   const std::string model = Model();
   RunAll();
   const CheckpointPath full{model, kTrainingKind, "full"};
-  checkpoints_.Commit(checkpoints_.Aside("me", full), "me", full, {{"base_model", "tiny"}, {"lora_rank", 8}, {"full", true}});
+  checkpoints_.Commit(checkpoints_.Aside("me", full), "me", full,
+                      {{"base_model", "tiny"}, {"lora_rank", 8}, {"full", true}});
   const Json loading = room_.Load("me", {{"model_id", model}, {"seq_id", 1}, {"path", full.Text()}});
   RunAll();
   EXPECT_NE(Result(loading).value("error", "").find("--train-full"), std::string::npos);

@@ -10,7 +10,9 @@ namespace {
 class SamplesTest : public RoomTest {
  protected:
   std::string BaseSampler() {
-    return room_.CreateSampler("me", {{"session_id", session_}, {"sampling_session_seq_id", 999}, {"base_model", "tiny"}})["sampling_session_id"];
+    return room_.CreateSampler(
+        "me",
+        {{"session_id", session_}, {"sampling_session_seq_id", 999}, {"base_model", "tiny"}})["sampling_session_id"];
   }
   Json Saving(const std::string& model, int64_t seq, int64_t sampler_seq) {
     return room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampler_seq}});

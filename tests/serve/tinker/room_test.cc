@@ -103,7 +103,9 @@ TEST_F(RoomTest, OthersFindNothing) {
 
 TEST_F(RoomTest, SavesLiveAsLongAsAsked) {
   const std::string model = Model();
-  const Json brief = room_.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "brief"}, {"ttl_seconds", 3600}, {"user_metadata", {{"a", 1}}}});
+  const Json brief = room_.Save(
+      "me",
+      {{"model_id", model}, {"seq_id", 1}, {"path", "brief"}, {"ttl_seconds", 3600}, {"user_metadata", {{"a", 1}}}});
   room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", 2}, {"path", "brief"}, {"ttl_seconds", 7200}});
   room_.Save("me", {{"model_id", model}, {"seq_id", 3}, {"path", "kept"}});
   const Json bad = room_.Save("me", {{"model_id", model}, {"seq_id", 4}, {"path", "bad"}, {"ttl_seconds", 60}});
@@ -145,9 +147,12 @@ TEST_F(RoomTest, SavesHaveTheirNameOnceAndOnlyWhole) {
   EXPECT_EQ(room_.CheckpointList("me", model, 100, 0)["checkpoints"].size(), 2U);
   EXPECT_EQ(room_.TrainingRuns("me", 20, 0)["training_runs"][0]["last_checkpoint"]["checkpoint_id"], "weights/one");
   EXPECT_EQ(room_.WeightsInfo("me", {{"tinker_path", Result(save)["path"]}})["lora_rank"], 8);
-  const Json other_rank = room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", 1}, {"base_model", "tiny"}, {"lora_config", {{"rank", 4}}}});
-  const Json load = room_.Load("me", {{"model_id", other_rank["model_id"]}, {"seq_id", 1}, {"path", Result(save)["path"]}, {"optimizer", true}});
-  const Json own = room_.Load("me", {{"model_id", model}, {"seq_id", 6}, {"path", Result(save)["path"]}, {"optimizer", true}});
+  const Json other_rank = room_.CreateModel(
+      "me", {{"session_id", session_}, {"model_seq_id", 1}, {"base_model", "tiny"}, {"lora_config", {{"rank", 4}}}});
+  const Json load = room_.Load(
+      "me", {{"model_id", other_rank["model_id"]}, {"seq_id", 1}, {"path", Result(save)["path"]}, {"optimizer", true}});
+  const Json own =
+      room_.Load("me", {{"model_id", model}, {"seq_id", 6}, {"path", Result(save)["path"]}, {"optimizer", true}});
   RunAll();
   EXPECT_EQ(Result(load)["category"], "user");
   EXPECT_EQ(Result(own)["type"], "load_weights");
@@ -163,7 +168,10 @@ TEST_F(RoomTest, AModelTakesNoCheckpointOfOtherPairs) {
   EXPECT_EQ(Result(own)["type"], "load_weights");
   EXPECT_EQ(Result(load)["category"], "user");
   const std::string error = Result(load).value("error", "");
-  EXPECT_NE(error.find("was trained with train_attn=true, train_mlp=false, the model has train_attn=true, train_mlp=true"), std::string::npos) << error;
+  EXPECT_NE(
+      error.find("was trained with train_attn=true, train_mlp=false, the model has train_attn=true, train_mlp=true"),
+      std::string::npos)
+      << error;
 }
 
 TEST_F(RoomTest, WhatTheServerCannotTakeKeepsItsPlaceToo) {
@@ -180,7 +188,11 @@ TEST_F(RoomTest, CreationIsCheckedBeforeAnythingIsQueued) {
   EXPECT_THROW(Create(0, {{"rank", 17}}), ApiError);
   EXPECT_THROW(Create(0, {{"rank", 8}, {"train_attn", false}, {"train_mlp", false}}), ApiError);
   EXPECT_THROW(Create(0, {{"ranks", 8}}), ApiError);
-  EXPECT_THROW(room_.CreateModel("me", {{"session_id", session_}, {"model_seq_id", 0}, {"base_model", "other"}, {"lora_config", Json::object()}}), ApiError);
+  EXPECT_THROW(
+      room_.CreateModel(
+          "me",
+          {{"session_id", session_}, {"model_seq_id", 0}, {"base_model", "other"}, {"lora_config", Json::object()}}),
+      ApiError);
   EXPECT_EQ(Create(0, {{"rank", 16}, {"train_unembed", true}})["model_id"], session_ + ":train:0");
   Create(1);
   Create(2);
@@ -207,7 +219,11 @@ TEST_F(RoomTest, SamplersOpenOnceAndAnswerDoublesOnce) {
   const Json saved = room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", 1}, {"sampling_session_seq_id", 0}});
   RunAll();
   const std::string sampler = Result(saved)["sampling_session_id"];
-  const Json body = {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1, 2, 3}}}}}}}, {"num_samples", 1}, {"prompt_logprobs", true}};
+  const Json body = {{"sampling_session_id", sampler},
+                     {"seq_id", 0},
+                     {"prompt", {{"chunks", {{{"tokens", {1, 2, 3}}}}}}},
+                     {"num_samples", 1},
+                     {"prompt_logprobs", true}};
   const Json sample = room_.Sample("me", body);
   EXPECT_EQ(sample["sample_sequence_ids"].size(), 1U);
   EXPECT_EQ(room_.Sample("me", body)["request_id"], sample["request_id"]);
@@ -221,15 +237,22 @@ TEST_F(RoomTest, SamplersOpenOnceAndAnswerDoublesOnce) {
 }
 
 TEST_F(RoomTest, SamplesAreWaitedForTogether) {
-  const std::string sampler = room_.CreateSampler("me", {{"session_id", session_}, {"sampling_session_seq_id", 0}, {"base_model", "tiny"}})["sampling_session_id"];
+  const std::string sampler = room_.CreateSampler(
+      "me", {{"session_id", session_}, {"sampling_session_seq_id", 0}, {"base_model", "tiny"}})["sampling_session_id"];
   const auto poll = [&](int64_t cursor, const Json& retrieved = Json::array(), int64_t clone = 0) {
     held_ = std::make_shared<FakeReply>();
-    room_.RetrieveMany("me", {{"target", {{"type", "sampling_session"}, {"sampling_session_id", sampler}, {"cloned_sampler_id", clone}}},
-                              {"prev_cursor", cursor}, {"retrieved_request_ids", retrieved}}, held_);
+    room_.RetrieveMany(
+        "me",
+        {{"target", {{"type", "sampling_session"}, {"sampling_session_id", sampler}, {"cloned_sampler_id", clone}}},
+         {"prev_cursor", cursor},
+         {"retrieved_request_ids", retrieved}},
+        held_);
     return held_->answers.empty() ? Json() : Json::parse(held_->answers[0].body);
   };
   const auto sample = [&](int64_t seq) {
-    return room_.Sample("me", {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}})["request_id"];
+    return room_.Sample("me", {{"sampling_session_id", sampler},
+                               {"seq_id", seq},
+                               {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}})["request_id"];
   };
   EXPECT_TRUE(poll(0).is_null());  // held
   const std::shared_ptr<FakeReply> first_poll = held_;
@@ -273,7 +296,8 @@ TEST_F(RoomTest, ARestartPutsInOrderWhatAKillLeft) {
     EXPECT_EQ(again.OwnerOf("key"), checkpoints_.OwnerOf("key"));
   }
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(copy / "me" / model / "weights")) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(copy / "me" / model / "weights"))
+    names.push_back(entry.path().filename());
   std::ranges::sort(names);
   EXPECT_EQ(names, (std::vector<std::string>{"kept", "replaced"}));
   fs::remove_all(copy);

@@ -14,7 +14,13 @@ TEST_F(TenantTest, AnOwnerHasSoManyModels) {
   Create(1);
   EXPECT_EQ(StatusOf([&] { Create(2); }), 400);
   const std::string session = room_.CreateSession("you", Json::object())["session_id"];
-  EXPECT_EQ(StatusOf([&] { room_.CreateModel("you", {{"session_id", session}, {"model_seq_id", 0}, {"base_model", "tiny"}, {"lora_config", {{"rank", 8}}}}); }), 200);
+  EXPECT_EQ(
+      StatusOf([&] {
+        room_.CreateModel(
+            "you",
+            {{"session_id", session}, {"model_seq_id", 0}, {"base_model", "tiny"}, {"lora_config", {{"rank", 8}}}});
+      }),
+      200);
 }
 
 TEST_F(TenantTest, AnOwnerHasSoManyRequestsButNeverWaitsForItself) {
@@ -39,10 +45,15 @@ TEST_F(TenantTest, AnOwnerThatUsedItsTokensWaitsAndIsTold) {
   EXPECT_TRUE(RunAll().empty());
   EXPECT_FALSE(room_.HasWork());  // or samples would wait for it in a pipeline
   Poll(waits["request_id"]);
-  EXPECT_EQ(StatusOf([&] {
-              const std::string sampler = room_.CreateSampler("me", {{"session_id", session_}, {"sampling_session_seq_id", 0}, {"base_model", "tiny"}})["sampling_session_id"];
-              room_.Sample("me", {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}});
-            }), 429);
+  EXPECT_EQ(
+      StatusOf([&] {
+        const std::string sampler = room_.CreateSampler(
+            "me",
+            {{"session_id", session_}, {"sampling_session_seq_id", 0}, {"base_model", "tiny"}})["sampling_session_id"];
+        room_.Sample("me",
+                     {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}});
+      }),
+      429);
   now_ += 0.5;
   EXPECT_FALSE(RunAll().empty());  // what is paid back is enough to begin
   now_ += 100;
@@ -57,9 +68,12 @@ TEST_F(TenantTest, APollThatWaitsForTokensSaysSo) {
   Json long_pass = {{"data", Json::array()}, {"loss_fn", "cross_entropy"}};
   for (int i = 0; i < 5; ++i) {
     long_pass["data"].push_back({{"model_input", {{"chunks", {{{"tokens", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}}}}}},
-                                 {"loss_fn_inputs", {{"target_tokens", {{"data", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, {"dtype", "int64"}}}, {"weights", {{"data", {1., 1., 1., 1., 1., 1., 1., 1., 1., 1.}}}}}}});
+                                 {"loss_fn_inputs",
+                                  {{"target_tokens", {{"data", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, {"dtype", "int64"}}},
+                                   {"weights", {{"data", {1., 1., 1., 1., 1., 1., 1., 1., 1., 1.}}}}}}});
   }
-  room_.Pass("me", {{"model_id", model}, {"seq_id", 1}, {"forward_backward_input", long_pass}}, "forward_backward_input");
+  room_.Pass("me", {{"model_id", model}, {"seq_id", 1}, {"forward_backward_input", long_pass}},
+             "forward_backward_input");
   RunAll();  // 50 tokens of 10
   const Json waits = Pass(model, 2);
   Poll(waits["request_id"]);
@@ -84,7 +98,8 @@ TEST_F(RoomTest, ModelsTakeTurns) {
 std::vector<int64_t> FirstTokens(const std::vector<Task>& tasks) {
   std::vector<int64_t> tokens;
   for (const Task& task : tasks) {
-    tokens.push_back(task.work.action == TrainAction::kPass ? task.work.rows[0].tokens[0] : -static_cast<int64_t>(task.work.action));
+    tokens.push_back(task.work.action == TrainAction::kPass ? task.work.rows[0].tokens[0]
+                                                            : -static_cast<int64_t>(task.work.action));
   }
   return tokens;
 }
@@ -104,8 +119,9 @@ TEST_F(RoomTest, PassesThatWaitAreJoinedAndNothingElse) {
   Pass(c, 2, 32);
   const int64_t step = -static_cast<int64_t>(TrainAction::kStep);
   EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{step}));  // c's: its pass can then join
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{21, 12, 32}));  // of each model one; b has had the least
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{step}));        // a's
+  EXPECT_EQ(FirstTokens(room_.TakeJoined()),
+            (std::vector<int64_t>{21, 12, 32}));                             // of each model one; b has had the least
+  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{step}));  // a's
   EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{22, 14}));
   EXPECT_TRUE(room_.TakeJoined().empty());
 }
@@ -154,18 +170,26 @@ TEST_F(RoomTest, StepsGoBeforePassesButNotForEver) {
 }
 
 TEST_F(RoomTest, JoinedPassesHaveALimitOfTokensAndTheOneLeftOutIsNext) {
-  Room room({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .joined_tokens = 2}, checkpoints_, [] { return 0.0; });
+  Room room({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .joined_tokens = 2},
+            checkpoints_, [] { return 0.0; });
   const std::string session = room.CreateSession("me", Json::object())["session_id"];
   std::vector<std::string> models;
   for (int64_t i = 0; i < 3; ++i) {
-    models.push_back(room.CreateModel("me", {{"session_id", session}, {"model_seq_id", i}, {"base_model", "tiny"}, {"lora_config", {{"rank", 8}}}})["model_id"]);
+    models.push_back(room.CreateModel("me", {{"session_id", session},
+                                             {"model_seq_id", i},
+                                             {"base_model", "tiny"},
+                                             {"lora_config", {{"rank", 8}}}})["model_id"]);
     EXPECT_EQ(room.TakeJoined().size(), 1U);
   }
   for (int64_t seq = 1; seq <= 2; ++seq) {
     for (int64_t i = 0; i < 3; ++i) {
-      const Json datum = {{"model_input", {{"chunks", {{{"tokens", {10 * i + seq}}}}}}},
-                          {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
-      room.Pass("me", {{"model_id", models[static_cast<size_t>(i)]}, {"seq_id", seq}, {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
+      const Json datum = {
+          {"model_input", {{"chunks", {{{"tokens", {10 * i + seq}}}}}}},
+          {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
+      room.Pass("me",
+                {{"model_id", models[static_cast<size_t>(i)]},
+                 {"seq_id", seq},
+                 {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
                 "forward_backward_input");
     }
   }
@@ -175,7 +199,9 @@ TEST_F(RoomTest, JoinedPassesHaveALimitOfTokensAndTheOneLeftOutIsNext) {
 }
 
 TEST(TrainWork, JoinedUnitsTravelAsTheyAre) {
-  const TrainWork one{.model = "a", .rows = {{.tokens = {1, 2}, .targets = {2, 3}, .inputs = {.weights = {1, 0.5F}}}}, .backward = true};
+  const TrainWork one{.model = "a",
+                      .rows = {{.tokens = {1, 2}, .targets = {2, 3}, .inputs = {.weights = {1, 0.5F}}}},
+                      .backward = true};
   TrainWork other = one;
   other.model = "b";
   other.loss = "ppo";

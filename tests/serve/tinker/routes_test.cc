@@ -38,8 +38,12 @@ class RoutesTest : public ::testing::Test {
   }
   ~RoutesTest() override { fs::remove_all(directory_); }
 
-  HttpAnswer Ask(const std::string& method, const std::string& target, const std::string& body = "", const std::string& key = "tml-a") {
-    HttpRequest request{.method = method, .target = target.starts_with('/') ? target : kTinkerPrefix + target, .headers = {{"host", "127.0.0.1:80"}}, .body = body};
+  HttpAnswer Ask(const std::string& method, const std::string& target, const std::string& body = "",
+                 const std::string& key = "tml-a") {
+    HttpRequest request{.method = method,
+                        .target = target.starts_with('/') ? target : kTinkerPrefix + target,
+                        .headers = {{"host", "127.0.0.1:80"}},
+                        .body = body};
     if (!key.empty()) request.headers["x-api-key"] = key;
     auto reply = std::make_shared<OneReply>();
     routes_.Handle(request, reply);
@@ -111,13 +115,17 @@ TEST_F(RoutesTest, ATimeToLiveIsSetAndTaken) {
 
 TEST_F(RoutesTest, WhatIsNotOfferedIsRefusedInWords) {
   const std::vector<std::pair<std::string, std::string>> paths = {
-      {"POST", checkpoint_ + "/publish"}, {"DELETE", checkpoint_ + "/publish"}, {"PUT", "sessions/x/project"},
-      {"GET", "sessions/x/trace_export"}, {"POST", "sessions/search"}, {"GET", "audit"}, {"GET", "billing/usage/events"},
-      {"POST", "copy_weights"}, {"POST", "create_custom_loss"}, {"POST", "auth/token"}};
+      {"POST", checkpoint_ + "/publish"}, {"DELETE", checkpoint_ + "/publish"},
+      {"PUT", "sessions/x/project"},      {"GET", "sessions/x/trace_export"},
+      {"POST", "sessions/search"},        {"GET", "audit"},
+      {"GET", "billing/usage/events"},    {"POST", "copy_weights"},
+      {"POST", "create_custom_loss"},     {"POST", "auth/token"}};
   for (const auto& [method, path] : paths) {
     const HttpAnswer answer = Ask(method, path, "{}");
     EXPECT_EQ(answer.status, 400) << path;
-    EXPECT_NE(Json::parse(answer.body)["detail"].get<std::string>().find("is not offered by this server"), std::string::npos) << path;
+    EXPECT_NE(Json::parse(answer.body)["detail"].get<std::string>().find("is not offered by this server"),
+              std::string::npos)
+        << path;
   }
   EXPECT_EQ(checkpoints_.All(owner_).size(), 1U);  // DELETE of publish deletes nothing
 }
@@ -125,7 +133,8 @@ TEST_F(RoutesTest, WhatIsNotOfferedIsRefusedInWords) {
 TEST_F(RoutesTest, ListsComeInPages) {
   for (const char* name : {"two", "three"}) {
     const CheckpointPath path{"run:train:0", kTrainingKind, name};
-    checkpoints_.Commit(checkpoints_.Aside(owner_, path), owner_, path, {{"time", std::string("1970-01-01T00:00:0") + (name[1] == 'w' ? "1Z" : "2Z")}});
+    checkpoints_.Commit(checkpoints_.Aside(owner_, path), owner_, path,
+                        {{"time", std::string("1970-01-01T00:00:0") + (name[1] == 'w' ? "1Z" : "2Z")}});
   }
   const Json page = Json::parse(Ask("GET", "checkpoints?limit=2&offset=1").body);
   EXPECT_EQ(page["cursor"], Json({{"offset", 1}, {"limit", 2}, {"total_count", 3}}));

@@ -1,6 +1,6 @@
-// Scores of texts. The numbers are those of LLaMA-Factory's own lines (the F1 of rouge_chinese 1.0.3 over the words of jieba
-// 0.42.1, joined by spaces; sentence_bleu of nltk 3.10.4 over list(text) with SmoothingFunction().method3), run in Python; in
-// Chinese texts with list(text) in place of jieba.cut(text), since words there are characters here.
+// Scores of texts. The numbers are those of LLaMA-Factory's own lines (the F1 of rouge_chinese 1.0.3 over the words of
+// jieba 0.42.1, joined by spaces; sentence_bleu of nltk 3.10.4 over list(text) with SmoothingFunction().method3), run
+// in Python; in Chinese texts with list(text) in place of jieba.cut(text), since words there are characters here.
 #include "train/evaluation/text_scores.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ struct Case {
 
 const std::vector<Case> kCases = {
     {"The cat sat on the mat.", "The cat is on the mat.", 0, 85.714285, 66.666666, 85.714285, 79.448372},
-    {"It is 3.14, or 50% of it?\n\nSee e-mail.", "It was 3.14: 50%?\nSee the e-mail...", 0, 64.285714, 29.629629, 62.068965,
-     51.607611},
+    {"It is 3.14, or 50% of it?\n\nSee e-mail.", "It was 3.14: 50%?\nSee the e-mail...", 0, 64.285714, 29.629629,
+     62.068965, 51.607611},
     {"cat", "The cat sat on the mat.", 0, 25, 0, 25, 0.107015},
     {"the the the the the the the the", "the cat the cat", 0, 66.666666, 0, 33.333333, 19.775877},
     {"tac no", "cat on", 0, 0, 0, 0, 12.703319},
@@ -54,8 +54,7 @@ std::vector<std::u32string> Words(const std::string& text) { return WordsOf(Code
 using List = std::vector<std::u32string>;
 
 TEST(TextWords, AreRunsOfLettersAndSingleMarks) {
-  EXPECT_EQ(Words("Don't pay 3.50 (50%)!"),
-            (List{U"Don", U"'", U"t", U"pay", U"3.50", U"(", U"50%", U")", U"!"}));
+  EXPECT_EQ(Words("Don't pay 3.50 (50%)!"), (List{U"Don", U"'", U"t", U"pay", U"3.50", U"(", U"50%", U")", U"!"}));
   EXPECT_EQ(Words("v1.2.3 wait... a--b"), (List{U"v1.2", U".", U"3", U"wait", U"...", U"a", U"--", U"b"}));
   EXPECT_EQ(Words("Größe, Привет мир — ça"), (List{U"Größe", U",", U"Привет", U"мир", U"—", U"ça"}));
 }
@@ -74,7 +73,10 @@ TEST(TextWords, BlankLinesBetweenLinesAreEmptyWords) {
 
 TEST(TextWords, BrokenBytesAreOneCharacterEach) {
   EXPECT_EQ(CodePointsOf("a\xC3\xA9\xE4\xBD\xA0\xF0\x9F\x98\x80"), U"aé你😀");
-  EXPECT_EQ(CodePointsOf("\xFF" "b\xE4\xBD"), U"\uFFFD" U"b\uFFFD\uFFFD");
+  EXPECT_EQ(CodePointsOf("\xFF"
+                         "b\xE4\xBD"),
+            U"\uFFFD"
+            U"b\uFFFD\uFFFD");
 }
 
 }  // namespace

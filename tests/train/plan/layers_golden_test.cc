@@ -55,8 +55,7 @@ LayerGraph Build(const Json& config) { return BuildGraph(HfConfig(config, "confi
 
 std::vector<Model> Models() {
   std::vector<Model> models;
-  models.push_back(
-      {"llama with biases", Build(Config("llama", {{"attention_bias", true}, {"mlp_bias", true}}))});
+  models.push_back({"llama with biases", Build(Config("llama", {{"attention_bias", true}, {"mlp_bias", true}}))});
   models.push_back(
       {"qwen3 tied, with pairs", Build(Config("qwen3", {{"head_dim", 16}, {"tie_word_embeddings", true}}))});
   Layer& tuned = models.back().graph.layers[1];
@@ -66,11 +65,9 @@ std::vector<Model> Models() {
                                                             {"num_experts_per_tok", 2},
                                                             {"moe_intermediate_size", 24},
                                                             {"shared_expert_intermediate_size", 16}}))});
-  models.push_back(
-      {"mixtral", Build(Config("mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}}))});
+  models.push_back({"mixtral", Build(Config("mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}}))});
   models.push_back({"deepseek_v3", Build(Deepseek(Json::object()))});
-  models.push_back(
-      {"deepseek_v3, latent queries, two further tokens", Build(Deepseek({{"q_lora_rank", 12}}))});
+  models.push_back({"deepseek_v3, latent queries, two further tokens", Build(Deepseek({{"q_lora_rank", 12}}))});
   AddMtpLayers(models.back().graph, 2, 0.3);
   return models;
 }
@@ -119,15 +116,14 @@ void PrintLayer(const Model& model, const Layer& layer, const Layout& layout, st
 std::string Describe() {
   std::ostringstream out;
   out.precision(17);
-  const Layout layouts[] = {
-      {"one rank", {}},
-      {"tp 2, ep 2", {.size = 2, .sequence = true, .expert = 2}},
-      {"tp 4 without sequence, etp 2", {.size = 4, .sequence = false, .expert_tensor = 2}}};
+  const Layout layouts[] = {{"one rank", {}},
+                            {"tp 2, ep 2", {.size = 2, .sequence = true, .expert = 2}},
+                            {"tp 4 without sequence, etp 2", {.size = 4, .sequence = false, .expert_tensor = 2}}};
   for (const Model& model : Models()) {
     out << "= " << model.name << "\n" << ToText(model.graph);
     for (const Layer& layer : model.graph.layers) {
-      out << "  " << layer.name << " products " << MatMulParameters(layer) << " flops "
-          << ForwardFlops(layer, 77) << "\n";
+      out << "  " << layer.name << " products " << MatMulParameters(layer) << " flops " << ForwardFlops(layer, 77)
+          << "\n";
     }
     out << "  flops of a step " << ModelFlops(model.graph, 3, 77) << "\n";
     for (const Layout& layout : layouts) {

@@ -41,8 +41,7 @@ std::vector<RankMemory> Plan(const Case& test) {
   const Schedule schedule = MakeSchedule(
       test.schedule, {parallel.pipeline(), test.micro_batches, parallel.virtual_stages()}, parallel.zero());
   const std::vector<int> said(parallel.stage_layers().begin(), parallel.stage_layers().end());
-  const GroupPlan groups(grids,
-                         TrainingGroups({.experts = false, .tied_embedding = HasTiedHead(test.graph)}));
+  const GroupPlan groups(grids, TrainingGroups({.experts = false, .tied_embedding = HasTiedHead(test.graph)}));
   return PlanMemory({.config = config,
                      .graph = test.graph,
                      .grids = grids,
@@ -153,10 +152,10 @@ TEST(MemoryPlan, ExpertsAreShardedOverTheirOwnGrid) {
   constexpr int64_t kExperts = 12 * 16 * 3 * 768 * 512;                    // of all layers
   constexpr int64_t kRest = kModel - 12 * 3 * 768 * 2304 + 12 * 16 * 768;  // routers instead of mlps
   const auto plan = [](int expert, int expert_tensor, int zero) {
-    return Plan({.yaml = Concat("parallel: {expert: ", expert, ", expert_tensor: ", expert_tensor,
-                                ", zero: ", zero, "}"),
-                 .world = 4,
-                 .graph = GraphWithExperts()})[0];
+    return Plan(
+        {.yaml = Concat("parallel: {expert: ", expert, ", expert_tensor: ", expert_tensor, ", zero: ", zero, "}"),
+         .world = 4,
+         .graph = GraphWithExperts()})[0];
   };
   EXPECT_EQ(plan(1, 1, 0).values, 2 * (kRest + kExperts));
   EXPECT_EQ(plan(4, 1, 0).values, 2 * (kRest + kExperts / 4));
@@ -199,9 +198,7 @@ TEST(MemoryPlan, WeightGradientsThatComeLaterHoldMore) {
 }
 
 TEST(MemoryPlan, ZeroShardsOverTheDataRanks) {
-  const auto level = [](int zero) {
-    return Plan({.yaml = Concat("parallel: {zero: ", zero, "}"), .world = 4})[0];
-  };
+  const auto level = [](int zero) { return Plan({.yaml = Concat("parallel: {zero: ", zero, "}"), .world = 4})[0]; };
   const int64_t share = kModel / 4;
   static_assert(kModel % 4 == 0);
   EXPECT_EQ(level(0).gradients, 4 * kModel);
@@ -224,16 +221,15 @@ TEST(MemoryPlan, ARankAloneHasEverythingAtAnyLevel) {
 
 TEST(MemoryPlan, OffloadMovesMastersAndMomentsToTheHost) {
   for (const char* dtype : {"bf16", "fp32"}) {
-    const RankMemory memory = Plan(
-        {.yaml = Concat("memory: {offload_optimizer: true}\nmodel: {dtype: ", dtype, "}"), .world = 2})[0];
+    const RankMemory memory =
+        Plan({.yaml = Concat("memory: {offload_optimizer: true}\nmodel: {dtype: ", dtype, "}"), .world = 2})[0];
     EXPECT_EQ(memory.masters + memory.moments, 0);
     EXPECT_EQ(memory.host, 12 * kModel / 2);
   }
 }
 
 TEST(MemoryPlan, NarrowStatesTakeLess) {
-  const RankMemory memory =
-      Plan({.yaml = "optimizer: {masters: none, moments: bf16}\nmodel: {dtype: bf16}"})[0];
+  const RankMemory memory = Plan({.yaml = "optimizer: {masters: none, moments: bf16}\nmodel: {dtype: bf16}"})[0];
   EXPECT_EQ(memory.masters, 0);
   EXPECT_EQ(memory.moments, 4 * kModel);
 }
@@ -288,13 +284,15 @@ TEST(MemoryPlan, TowersThatAreNotTrainedSaveNothing) {
   const auto activations = [&](const std::set<ModelPart>& frozen, int context = 1) {
     LayerGraph graph = BuildGraph(HfConfig(config, "config.json"));
     FreezeParts(graph, frozen);
-    return Plan({.yaml = Concat("parallel: {context: ", context, "}"), .world = context, .graph = graph})[0].activations;
+    return Plan({.yaml = Concat("parallel: {context: ", context, "}"), .world = context, .graph = graph})[0]
+        .activations;
   };
   constexpr int64_t kPatches = 2 * kTokens, kTower = 96 + 3 * (9 * 16 + 2 * 16 + 3 * 24), kMerger = 4 * 16;
   const int64_t all = activations({}), without_tower = activations({ModelPart::kVision});
   EXPECT_EQ(all - without_tower, kTower * kPatches * 2);
   EXPECT_EQ(without_tower - activations({ModelPart::kVision, ModelPart::kAligner}), kMerger * kPatches * 2);
-  EXPECT_EQ(activations({}, 2) - activations({ModelPart::kVision}, 2), kTower * kPatches * 2);  // every rank has all images
+  EXPECT_EQ(activations({}, 2) - activations({ModelPart::kVision}, 2),
+            kTower * kPatches * 2);  // every rank has all images
   EXPECT_EQ(activations({ModelPart::kLanguage}), all);
   EXPECT_EQ(activations({ModelPart::kAligner}), all);
 }
@@ -314,8 +312,7 @@ TEST(MemoryPlan, MultiTokenPredictionAddsALayerAndAnEmbedding) {
   EXPECT_EQ(Plan({.yaml = full, .graph = graph})[0].activations -
                 Plan({.yaml = full, .graph = Graph107M(/*tied=*/false)})[0].activations,
             (768 + 2 * 768) * kTokens * 2);
-  const auto stages =
-      Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}", .world = 2, .graph = graph});
+  const auto stages = Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [6, 6]}", .world = 2, .graph = graph});
   EXPECT_EQ(stages[0].values, 2 * (6 * kLayer + kVocabulary));
   EXPECT_EQ(stages[1].values, 2 * (6 * kLayer + kMtp + 768 + 2 * kVocabulary));  // its own embedding
 }
@@ -323,16 +320,14 @@ TEST(MemoryPlan, MultiTokenPredictionAddsALayerAndAnEmbedding) {
 TEST(MemoryPlan, TensorRanksShardHeadsHiddenUnitsAndOptionallyTokens) {
   const int64_t blocks = (1536 + 2560 / 2 + 768 / 2 + 4608 / 2 + 2304 / 2) * kTokens;  // norms stay whole
   const RankMemory sequence = Plan({.yaml = "parallel: {tensor: 2}", .world = 2})[0];
-  EXPECT_EQ(sequence.activations,
-            2 * (12 * (blocks + 1536 * kTokens / 2) + 768 * kTokens / 2 + 768 * kTokens));
+  EXPECT_EQ(sequence.activations, 2 * (12 * (blocks + 1536 * kTokens / 2) + 768 * kTokens / 2 + 768 * kTokens));
   const RankMemory plain = Plan({.yaml = "parallel: {tensor: 2, sequence: false}", .world = 2})[0];
   EXPECT_EQ(plain.activations, 2 * (12 * (blocks + 1536 * kTokens) + 2 * 768 * kTokens));
   EXPECT_EQ(sequence.values, 2 * (12 * (6881280 / 2 + 2 * 768) + kVocabulary / 2 + 768));
 }
 
 TEST(MemoryPlan, SharedKeyValueHeadsAreCompleteOnEachRank) {
-  const LayerGraph graph =
-      ExampleGraph({.hidden = 8, .heads = 8, .kv_heads = 2, .head_dim = 4, .ffn = 16}, {1});
+  const LayerGraph graph = ExampleGraph({.hidden = 8, .heads = 8, .kv_heads = 2, .head_dim = 4, .ffn = 16}, {1});
   const RankMemory memory = Plan({.yaml = "parallel: {tensor: 4}", .world = 4, .graph = graph})[0];
   // Per rank: 2 query heads, 1 key and 1 value head; ffn 4. Tokens between blocks: a quarter.
   const int64_t layer = 16 / 4 + 16 + 2 * (2 + 2) * 4 + 2 * 4 + 2 * 4 + 4, head = 8 / 4 + 8;
@@ -382,16 +377,15 @@ TEST(MemoryPlan, ATiedHeadOnAnotherRankHasACopyOfTheEmbedding) {
   EXPECT_EQ(tied[1].values, 2 * (6 * kLayer + kVocabulary + 768));
   EXPECT_EQ(Plan({.yaml = yaml, .world = 2, .graph = Graph107M(false)}), tied);  // the logits are as large
   // In a V, the first and the last stage are on the same rank.
-  const auto v = Plan(
-      {.yaml = "parallel: {pipeline: 2, stage_layers: [3, 3, 3, 3]}", .world = 2, .schedule = "dualpipev"});
+  const auto v =
+      Plan({.yaml = "parallel: {pipeline: 2, stage_layers: [3, 3, 3, 3]}", .world = 2, .schedule = "dualpipev"});
   EXPECT_EQ(v[0].values, 2 * (6 * kLayer + kVocabulary + 768));
   EXPECT_EQ(v[1].values, 2 * 6 * kLayer);
 }
 
 TEST(MemoryPlan, LogitsAreComputedInChunks) {
   EXPECT_EQ(Plan({})[0].logits, std::min<int64_t>(kTokens, (64 << 20) / 64000) * 64000);
-  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits,
-            std::min<int64_t>(kTokens, (64 << 20) / 128000) * 128000);
+  EXPECT_EQ(Plan({.yaml = "model: {dtype: fp32}"})[0].logits, std::min<int64_t>(kTokens, (64 << 20) / 128000) * 128000);
   EXPECT_EQ(Plan({.graph = ExampleGraph({.vocabulary = 33}, {1})})[0].logits, kTokens * 33 * 2);
   const auto ranks = Plan({.yaml = "parallel: {pipeline: 2}", .world = 2});
   EXPECT_EQ(ranks[0].logits, 0);
@@ -420,14 +414,13 @@ TEST(MemoryPlan, RefusesWhatDoesNotSplit) {
 TEST(MemoryPlan, TextMergesEqualRanks) {
   const RankMemory small{.values = 1 << 20, .gradients = 3 << 19}, large{.values = 5 << 20, .host = 1 << 20};
   const std::string text = ToText({small, small, large, small, small, small});
-  EXPECT_EQ(
-      text,
-      "  ranks       values  gradients    masters    moments  activations     logits  communicators     "
-      "device       host\n"
-      "  0-1,3-5        1.0        1.5        0.0        0.0          0.0        0.0            0.0        "
-      "2.5        0.0\n"
-      "  2              5.0        0.0        0.0        0.0          0.0        0.0            0.0        "
-      "5.0        1.0\n");
+  EXPECT_EQ(text,
+            "  ranks       values  gradients    masters    moments  activations     logits  communicators     "
+            "device       host\n"
+            "  0-1,3-5        1.0        1.5        0.0        0.0          0.0        0.0            0.0        "
+            "2.5        0.0\n"
+            "  2              5.0        0.0        0.0        0.0          0.0        0.0            0.0        "
+            "5.0        1.0\n");
 }
 
 }  // namespace

@@ -27,15 +27,10 @@ class TrainPlanTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void WriteModel(const std::string& type, int layers = 5) const {
-    const Json config = {{"model_type", type},
-                         {"vocab_size", 64},
-                         {"hidden_size", 64},
-                         {"num_hidden_layers", layers},
-                         {"num_attention_heads", 4},
-                         {"num_key_value_heads", 2},
-                         {"head_dim", 16},
-                         {"intermediate_size", 96},
-                         {"tie_word_embeddings", true}};
+    const Json config = {
+        {"model_type", type},         {"vocab_size", 64},         {"hidden_size", 64}, {"num_hidden_layers", layers},
+        {"num_attention_heads", 4},   {"num_key_value_heads", 2}, {"head_dim", 16},    {"intermediate_size", 96},
+        {"tie_word_embeddings", true}};
     std::ofstream(folder_ + "/model/config.json") << JsonLine(config);
   }
 
@@ -57,8 +52,7 @@ class TrainPlanTest : public testing::Test {
   }
 
   void ExpectShown(const std::string& text, const Overrides& parts) const {
-    for (const std::string& part : parts)
-      EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 
   std::string Refusal(int world, const Overrides& overrides) const {
@@ -83,8 +77,9 @@ class TrainPlanTest : public testing::Test {
 // 64. Forward of a token: 2 · 30720 + attention 2 · 64 · 32 = 65536; the head 8192; together 335872.
 TEST(CommOptions, EachKeyReachesItsOwn) {
   const CommOptions options =
-      CommOptionsOf(ParseConfig("", "run.yaml", {"comm.connect_timeout_seconds=301", "comm.exec_timeout_seconds=402",
-                                                 "comm.hang_report_seconds=53", "run.deterministic=true"}));
+      CommOptionsOf(ParseConfig("", "run.yaml",
+                                {"comm.connect_timeout_seconds=301", "comm.exec_timeout_seconds=402",
+                                 "comm.hang_report_seconds=53", "run.deterministic=true"}));
   EXPECT_EQ(options.connect_timeout_s, 301);
   EXPECT_EQ(options.exec_timeout_s, 402);
   EXPECT_EQ(options.hang_report_s, 53);
@@ -92,27 +87,26 @@ TEST(CommOptions, EachKeyReachesItsOwn) {
 }
 
 TEST_F(TrainPlanTest, ShowsModelGroupsStagesScheduleAndLength) {
-  ExpectShown(Text(4, {"parallel.pipeline=4"}),
-              {"model: qwen3, 158560 parameters, 5 decoder layers", "embedding pp 1 2 2 x 64 [0,3]",
-               " 0 0 0 0 19.5 % embedding, layers.0 1 ",
-               " 2 2 0 2 39.0 % layers.2-3 3 3 0 3 22.0 % layers.4, head schedule",
-               "rank 3 |. . . F0 B0 - F1 B1 -", "bubble of a step with 6 micro batches: 33.3 % of the time",
-               // 6 · 32 · 3 · 335872
-               "a step: 6 sequences of at most 32 tokens, 192 in total; 1.9e+08 operations",
-               "6 micro batches of 1 on each of 1 data-parallel rank steps: 100, at most 1.9e+04 tokens"});
+  ExpectShown(
+      Text(4, {"parallel.pipeline=4"}),
+      {"model: qwen3, 158560 parameters, 5 decoder layers", "embedding pp 1 2 2 x 64 [0,3]",
+       " 0 0 0 0 19.5 % embedding, layers.0 1 ", " 2 2 0 2 39.0 % layers.2-3 3 3 0 3 22.0 % layers.4, head schedule",
+       "rank 3 |. . . F0 B0 - F1 B1 -", "bubble of a step with 6 micro batches: 33.3 % of the time",
+       // 6 · 32 · 3 · 335872
+       "a step: 6 sequences of at most 32 tokens, 192 in total; 1.9e+08 operations",
+       "6 micro batches of 1 on each of 1 data-parallel rank steps: 100, at most 1.9e+04 tokens"});
 }
 
 TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
-  ExpectShown(
-      Text(4, {"parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.stage_layers=[2, 1, 1, 1]",
-               "run.global_batch=7", "run.steps=0", "run.epochs=2", "tuning.kind=lora"}),
-      {" 0 0 0 0-1 39.0 % embedding, layers.0-1 1 1 0 2-3 19.5 % layers.2 2 1 1 2-3 19.5 % layers.3 "
-       "3 0 1 0-1 22.0 % layers.4, head",
-       "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 slots stay empty",
-       "as many as run.epochs = 2 takes",
-       // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
-       // the mlp.
-       "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
+  ExpectShown(Text(4, {"parallel.pipeline=2", "parallel.schedule=dualpipev", "parallel.stage_layers=[2, 1, 1, 1]",
+                       "run.global_batch=7", "run.steps=0", "run.epochs=2", "tuning.kind=lora"}),
+              {" 0 0 0 0-1 39.0 % embedding, layers.0-1 1 1 0 2-3 19.5 % layers.2 2 1 1 2-3 19.5 % layers.3 "
+               "3 0 1 0-1 22.0 % layers.4, head",
+               "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 slots stay empty",
+               "as many as run.epochs = 2 takes",
+               // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
+               // the mlp.
+               "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
 }
 
 TEST_F(TrainPlanTest, DrawsAtMostSixteenMicroBatchesAndReportsIt) {
@@ -139,16 +133,13 @@ TEST_F(TrainPlanTest, PlansMemoryForAWholeStep) {
 }
 
 TEST_F(TrainPlanTest, RefusesLayouts) {
-  ExpectRefused(
-      "world 1 is not divisible by tensor 1 x pipeline 2 x context 1 = 2; use a multiple of 2 ranks", 1,
-      {"parallel.pipeline=2"});
-  ExpectRefused("world 6 is not divisible by tensor 4 x pipeline 1 x context 1 = 4", 6,
-                {"parallel.tensor=4"});
+  ExpectRefused("world 1 is not divisible by tensor 1 x pipeline 2 x context 1 = 2; use a multiple of 2 ranks", 1,
+                {"parallel.pipeline=2"});
+  ExpectRefused("world 6 is not divisible by tensor 4 x pipeline 1 x context 1 = 4", 6, {"parallel.tensor=4"});
   ExpectRefused("layers.0: 4 attention heads are not divisible by parallel.tensor = 3; choose", 3,
                 {"parallel.tensor=3"});
-  ExpectRefused(
-      "6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers; lower them to at most 5 stages",
-      6, {"parallel.pipeline=6"});
+  ExpectRefused("6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers; lower them to at most 5 stages",
+                6, {"parallel.pipeline=6"});
   ExpectRefused("6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers", 3,
                 {"parallel.pipeline=3", "parallel.schedule=interleaved", "parallel.virtual_stages=2"});
   ExpectRefused("6 stages (parallel.pipeline and virtual_stages) for 5 decoder layers", 3,
@@ -166,14 +157,15 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
   ExpectRefused("experts.capacity = 0 leaves no token for any expert; set it above 0", 1,
                 {"experts.capacity=0", "experts.overflow=drop"});
   const std::string expected = "experts.exchange=expected";
-  ExpectRefused("experts.exchange expected: experts.dispatch all_gather sends every token to every rank; choose all_to_all",
-                1, {expected, "experts.dispatch=all_gather"});
-  ExpectRefused("experts.exchange expected: experts.overflow pad sizes every expert by the batch's tokens; choose keep", 1,
-                {expected, "experts.overflow=pad"});
+  ExpectRefused(
+      "experts.exchange expected: experts.dispatch all_gather sends every token to every rank; choose all_to_all", 1,
+      {expected, "experts.dispatch=all_gather"});
+  ExpectRefused("experts.exchange expected: experts.overflow pad sizes every expert by the batch's tokens; choose keep",
+                1, {expected, "experts.overflow=pad"});
   ExpectRefused("experts.exchange expected: a step of this stage waits for its numbers anyway; leave it out", 1,
                 {expected, "stage=rm"});
-  ExpectRefused("experts.balance pooled sums the counts of all layers, which parallel.pipeline = 2 splits",
-                2, {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
+  ExpectRefused("experts.balance pooled sums the counts of all layers, which parallel.pipeline = 2 splits", 2,
+                {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
 }
 
 TEST_F(TrainPlanTest, RefusesSchedules) {
@@ -200,11 +192,11 @@ TEST_F(TrainPlanTest, RefusesValues) {
   ExpectRefused(freed + "wanted one process, there are 2", 2, {in_backward, "optimizer.clip=0", "run.micro_batch=2"});
   ExpectRefused(freed + "the norm to clip by is not known then", 1, {in_backward});
   ExpectRefused(freed + "wanted one micro batch", 1, {in_backward, "optimizer.clip=0", "run.global_batch=8"});
-  ExpectRefused("optimizer.masters split keeps a master's halves together on the device", 1, {"optimizer.masters=split", "memory.offload_optimizer=true"});
-  ExpectRefused("optimizer.min_lr = 1 is above optimizer.lr = 0.5", 1,
-                {"optimizer.lr=0.5", "optimizer.min_lr=1"});
-  ExpectRefused("run.global_batch = 2000000000 makes 2000000000 micro batches per step; wanted at most 1048576",
-                1, {"run.global_batch=2000000000"});
+  ExpectRefused("optimizer.masters split keeps a master's halves together on the device", 1,
+                {"optimizer.masters=split", "memory.offload_optimizer=true"});
+  ExpectRefused("optimizer.min_lr = 1 is above optimizer.lr = 0.5", 1, {"optimizer.lr=0.5", "optimizer.min_lr=1"});
+  ExpectRefused("run.global_batch = 2000000000 makes 2000000000 micro batches per step; wanted at most 1048576", 1,
+                {"run.global_batch=2000000000"});
   ExpectRefused(
       "run.micro_batch = 2000000000 x data.max_length = 2 = 4000000000 tokens at once; wanted at most "
       "2147483647",
@@ -213,8 +205,7 @@ TEST_F(TrainPlanTest, RefusesValues) {
 
 TEST_F(TrainPlanTest, RefusesMissingFiles) {
   const std::string there = folder_ + "/there.jsonl", none = folder_ + "/none";
-  EXPECT_EQ(Refusal(1, {"data.train=[" + there + "]", "data.valid=[" + there + "]", "run.resume=never"}),
-            "accepted");
+  EXPECT_EQ(Refusal(1, {"data.train=[" + there + "]", "data.valid=[" + there + "]", "run.resume=never"}), "accepted");
   ExpectRefused("data.train: " + none + " does not exist", 1, {"data.train=[" + there + ", " + none + "]"});
   ExpectRefused("data.valid: " + none + " does not exist", 1, {"data.valid=[" + none + "]"});
   ExpectRefused("run.resume: " + none + " does not exist", 1, {"run.resume=" + none});
@@ -225,12 +216,15 @@ TEST_F(TrainPlanTest, RefusesMissingFiles) {
 
 TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   WriteModel("gpt2");
-  ExpectRefused(folder_ +
-                    "/model/config.json: model_type 'gpt2' is not supported; supported: baichuan, deepseek_v2, deepseek_v3, "
-                    "ernie4_5, ernie4_5_moe, gemma2, gemma3_text, glm4, glm4_moe, gpt_oss, granite, hunyuan_v1_dense, "
-                    "hunyuan_v1_moe, internlm2, internlm3, internvl, kimi_k2, llama, minicpm, minicpm3, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, phi3, "
-                    "qwen2, qwen2_5_vl, qwen2_moe, qwen3, qwen3_5, qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe",
-                1, {});
+  ExpectRefused(
+      folder_ +
+          "/model/config.json: model_type 'gpt2' is not supported; supported: baichuan, deepseek_v2, deepseek_v3, "
+          "ernie4_5, ernie4_5_moe, gemma2, gemma3_text, glm4, glm4_moe, gpt_oss, granite, hunyuan_v1_dense, "
+          "hunyuan_v1_moe, internlm2, internlm3, internvl, kimi_k2, llama, minicpm, minicpm3, minimax_m2, ministral, "
+          "mistral, mixtral, olmo2, olmo3, phi3, "
+          "qwen2, qwen2_5_vl, qwen2_moe, qwen3, qwen3_5, qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, "
+          "qwen3_next, qwen3_vl, qwen3_vl_moe",
+      1, {});
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ std::vector<std::pair<double, double>> FirstCurve(const std::string& svg) {
 TEST(LossChart, FallsFromLeftToRight) {
   const auto places = FirstCurve(DrawLossChart({.train = {{1, 4.0}, {2, 3.0}, {3, 2.0}}, .eval = {}}));
   ASSERT_EQ(places.size(), 3u);
-  EXPECT_EQ(places.front(),
-            std::make_pair(70.0, 48.0));  // the highest loss is at the top, the first step at the left
+  EXPECT_EQ(places.front(), std::make_pair(70.0, 48.0));  // the highest loss is at the top, the first step at the left
   EXPECT_EQ(places.back(), std::make_pair(776.0, 408.0));
   EXPECT_LT(places[0].second, places[1].second);
 }

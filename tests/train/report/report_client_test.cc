@@ -62,7 +62,8 @@ class ReportClients : public testing::Test {
     EXPECT_EQ(reporters.size(), 1u);
     for (const auto& reporter : reporters) {
       reporter->Write({.step = 1, .loss = 2.5, .grad_norm = std::numeric_limits<double>::quiet_NaN(), .steps_here = 1});
-      reporter->Write({.step = 2, .loss = 2.25, .steps_here = 2, .evaluation = Evaluation{.loss = 3, .metrics = {{"bleu-4", 50}}}});
+      reporter->Write(
+          {.step = 2, .loss = 2.25, .steps_here = 2, .evaluation = Evaluation{.loss = 3, .metrics = {{"bleu-4", 50}}}});
       reporter->Finish();
     }
     return ReadTextFile((folder_ / "output" / "told").string());
@@ -81,7 +82,8 @@ void ExpectSteps(const std::string& told) {
 TEST_F(ReportClients, WandbIsToldOfTheRunAndItsSteps) {
   const std::string told = Told("wandb", kWandb);
   EXPECT_TRUE(told.starts_with("init {\"project\": \"boats\", \"name\": \"first\", \"group\": \"first\", \"dir\": \"" +
-                               (folder_ / "output").string() + "\", \"config\": {\"run.steps\": 3}, \"mode\": \"offline\"}\n"))
+                               (folder_ / "output").string() +
+                               "\", \"config\": {\"run.steps\": 3}, \"mode\": \"offline\"}\n"))
       << told;
   ExpectSteps(told);
 }
@@ -122,9 +124,10 @@ TEST_F(ReportClients, UnknownNamesAreRefused) {
 
 TEST_F(ReportClients, PackagesThatCannotBeImportedAreRefused) {
   std::ofstream(folder_ / "wandb.py") << "raise ImportError('broken')\n";
-  EXPECT_EQ(ErrorOf(CheckReportPackages, "wandb"),
-            "run.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
-            "python3 -m pip install wandb");
+  EXPECT_EQ(
+      ErrorOf(CheckReportPackages, "wandb"),
+      "run.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
+      "python3 -m pip install wandb");
   std::ofstream(folder_ / "wandb.py") << "";
   EXPECT_EQ(ErrorOf(CheckReportPackages, "wandb") + ErrorOf(CheckReportPackages, "tensorboard"), "");
 }

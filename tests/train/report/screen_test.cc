@@ -43,11 +43,9 @@ TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
 
 TEST(Screen, BarFillsTheRemainingWidth) {
   const std::string numbers = "50/200  loss 1.2500  1234 tokens/s  mfu 41.3 %  38.1 GiB  left 2:30";
-  EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepOf(50), false}}),
-            "\r[==       ] " + numbers + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepOf(50), false}}), "\r[==       ] " + numbers + "\x1b[K\n");
   EXPECT_EQ(Shown({.bar = true, .columns = 72}, {{StepOf(50), false}}), "\r" + numbers + "\x1b[K\n");
-  EXPECT_EQ(Shown({.bar = true, .columns = 30}, {{StepOf(50), false}}),
-            "\r" + numbers.substr(0, 29) + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 30}, {{StepOf(50), false}}), "\r" + numbers.substr(0, 29) + "\x1b[K\n");
 }
 
 TEST(Screen, AnMfuAboveOneIsMarkedUnsure) {
@@ -69,8 +67,7 @@ TEST(Screen, EvaluationStaysAboveTheBar) {
   LoggedStep evaluated = StepOf(100);
   evaluated.evaluation = Evaluation{.loss = 1.5, .token_accuracy = 0.75, .seconds = 2};
   const std::string shown = Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {evaluated, true}});
-  EXPECT_NE(shown.find("\r\x1b[Kstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n"),
-            std::string::npos)
+  EXPECT_NE(shown.find("\r\x1b[Kstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n"), std::string::npos)
       << shown;
 }
 

@@ -22,14 +22,13 @@ Config ConfigOf(TuningKind kind) {
 const LogCurves kCurves = {.train = {{1, 4.0}, {20, 2.0}}, .eval = {{10, 2.5}, {20, 2.75}}};
 
 TEST(Summary, FullTuningProducesAModel) {
-  EXPECT_EQ(
-      EndSummary(ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .seconds = 65}, kCurves, "trireme"),
-      "done: step 20 of 20, 1:05\n"
-      "  loss 4.0000 at step 1, 2.0000 at step 20\n"
-      "  eval loss 2.7500 at step 20, lowest 2.5000 at step 10\n"
-      "  my runs/a/final: the model, as Hugging Face reads it; my runs/a/loss.svg: its curve\n"
-      "next:\n"
-      "  tensorboard --logdir 'my runs/a/events'\n");
+  EXPECT_EQ(EndSummary(ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .seconds = 65}, kCurves, "trireme"),
+            "done: step 20 of 20, 1:05\n"
+            "  loss 4.0000 at step 1, 2.0000 at step 20\n"
+            "  eval loss 2.7500 at step 20, lowest 2.5000 at step 10\n"
+            "  my runs/a/final: the model, as Hugging Face reads it; my runs/a/loss.svg: its curve\n"
+            "next:\n"
+            "  tensorboard --logdir 'my runs/a/events'\n");
 }
 
 // A model directory as the summary reads it.
@@ -71,8 +70,8 @@ TEST_F(ModelFiles, NothingIsSuggestedThatWouldNotWork) {
 }
 
 TEST(Summary, ACompleteRunIsReportedAsSuch) {
-  const std::string text = EndSummary(
-      ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .trained = false}, kCurves, "trireme");
+  const std::string text =
+      EndSummary(ConfigOf(TUNING_FULL), {.step = 20, .total_steps = 20, .trained = false}, kCurves, "trireme");
   EXPECT_EQ(text.substr(0, text.find('\n')), "already complete: step 20 of 20; nothing was trained");
 }
 
@@ -87,8 +86,7 @@ TEST(Summary, AnExpertAdapterNamesTheVersionsThatReadIt) {
   };
   const std::string fused = text(R"({"target_parameters": ["mlp.experts.gate_up_proj"]})");
   EXPECT_NE(fused.find("as PEFT reads it with transformers 5;"), std::string::npos) << fused;
-  EXPECT_NE(fused.find("trireme convert --from " + (output / "checkpoint-20").string()), std::string::npos)
-      << fused;
+  EXPECT_NE(fused.find("trireme convert --from " + (output / "checkpoint-20").string()), std::string::npos) << fused;
   EXPECT_NE(fused.find("--experts-apart"), std::string::npos) << fused;
   const std::string plain = text(R"({"target_modules": ["q_proj"]})");
   EXPECT_NE(plain.find("as PEFT reads it;"), std::string::npos) << plain;
@@ -97,10 +95,9 @@ TEST(Summary, AnExpertAdapterNamesTheVersionsThatReadIt) {
 }
 
 TEST(Summary, AStopSaysHowToResume) {
-  EXPECT_EQ(
-      EndSummary(ConfigOf(TUNING_FULL), {.step = 7, .total_steps = 20, .seconds = 3}, kCurves, "trireme"),
-      "stopped at step 7 of 20 after 0:03; saved as my runs/a/checkpoint-7\n"
-      "  the same command resumes from there\n");
+  EXPECT_EQ(EndSummary(ConfigOf(TUNING_FULL), {.step = 7, .total_steps = 20, .seconds = 3}, kCurves, "trireme"),
+            "stopped at step 7 of 20 after 0:03; saved as my runs/a/checkpoint-7\n"
+            "  the same command resumes from there\n");
 }
 
 }  // namespace

@@ -36,7 +36,9 @@ TEST(AdvantagesTest, AreOverTheBatchsDeviation) {
   ExpectNear(AdvantagesOf({1, 3, 5, 5}, 2, ConfigWith(SCALE_BATCH)), {-1 / deviation, 1 / deviation, 0, 0});
 }
 
-TEST(AdvantagesTest, AreOverNothing) { ExpectNear(AdvantagesOf({1, 3, 5, 6}, 2, ConfigWith(SCALE_NONE)), {-1, 1, -.5, .5}); }
+TEST(AdvantagesTest, AreOverNothing) {
+  ExpectNear(AdvantagesOf({1, 3, 5, 6}, 2, ConfigWith(SCALE_NONE)), {-1, 1, -.5, .5});
+}
 
 TEST(AdvantagesTest, LeaveCompletionsWithoutRewardOut) {
   ExpectNear(AdvantagesOf({1, kNone, 4, kNone, kNone, kNone}, 3, ConfigWith(SCALE_NONE)), {-1.5, 0, 1.5, 0, 0, 0});
@@ -60,7 +62,8 @@ TEST(AdvantagesTest, DoNotChangeByAConstant) {
 }
 
 TEST(RewardTableTest, SumsWeightedRewardsThatAreThere) {
-  const RewardTable table{.names = {"a", "b"}, .weights = {1, 0.5}, .rewards = {{1, 2, kNone}, {4, kNone, kNone}}, .group = 3};
+  const RewardTable table{
+      .names = {"a", "b"}, .weights = {1, 0.5}, .rewards = {{1, 2, kNone}, {4, kNone, kNone}}, .group = 3};
   const std::vector<double> totals = TotalsOf(table);
   EXPECT_EQ(totals[0], 3);
   EXPECT_EQ(totals[1], 2);

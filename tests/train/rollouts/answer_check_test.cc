@@ -21,7 +21,8 @@ TEST(NumberInTest, ReadsUsualForms) {
   EXPECT_EQ(NumberIn("-\\frac{1}{2}"), -0.5);
   EXPECT_EQ(NumberIn("50 %"), 0.5);
   EXPECT_EQ(NumberIn("$12$"), 12);
-  for (const char* none : {"", "Friday", "1/0", "x", "1 apple", "\\frac{1}"}) EXPECT_EQ(NumberIn(none), std::nullopt) << none;
+  for (const char* none : {"", "Friday", "1/0", "x", "1 apple", "\\frac{1}"})
+    EXPECT_EQ(NumberIn(none), std::nullopt) << none;
 }
 
 TEST(IsSameAnswerTest, ComparesWordsAndNumbers) {

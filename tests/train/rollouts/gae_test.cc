@@ -77,7 +77,8 @@ TEST(GaeTest, AdvantagesAreWhitenedOverTokens) {
   const double mean = 1.175 / 3;
   const double variance = (std::pow(-.225 - mean, 2) + std::pow(-.6 - mean, 2) + std::pow(2 - mean, 2)) / 2;
   const double scale = 1 / std::sqrt(variance + 1e-8);
-  ExpectRows(TargetsOf(facts, rl, 1).advantages, {{(-.225 - mean) * scale}, {(-.6 - mean) * scale, (2 - mean) * scale}});
+  ExpectRows(TargetsOf(facts, rl, 1).advantages,
+             {{(-.225 - mean) * scale}, {(-.6 - mean) * scale, (2 - mean) * scale}});
 }
 
 TEST(GaeTest, WhitenedRewardsKeepTheirMean) {

@@ -38,7 +38,8 @@ class RewardProgramTest : public testing::Test {
 };
 
 TEST_F(RewardProgramTest, AnswersALinePerCompletion) {
-  const std::vector<double> found = Ask("n=0; while read line; do n=$((n+1)); [ $n = 2 ] && echo null || echo $n.5; done");
+  const std::vector<double> found =
+      Ask("n=0; while read line; do n=$((n+1)); [ $n = 2 ] && echo null || echo $n.5; done");
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0], 1.5);
   EXPECT_TRUE(std::isnan(found[1]));
@@ -62,7 +63,8 @@ TEST_F(RewardProgramTest, IsStartedAnewWhereItDied) {
 TEST_F(RewardProgramTest, IsNamedWhereItFailsTwice) {
   EXPECT_NE(ErrorOf("exit 3").find("mine ended with status 3"), std::string::npos) << ErrorOf("exit 3");
   EXPECT_NE(ErrorOf("no-such-program-at-all").find("could not be run"), std::string::npos);
-  EXPECT_NE(ErrorOf("read line; echo 1; sleep 60", 0.3).find("of 3 completions in rl.reward_seconds = 0.3"), std::string::npos);
+  EXPECT_NE(ErrorOf("read line; echo 1; sleep 60", 0.3).find("of 3 completions in rl.reward_seconds = 0.3"),
+            std::string::npos);
   EXPECT_NE(ErrorOf("while read line; do echo hello; done").find("'hello'"), std::string::npos);
   EXPECT_NE(ErrorOf("while read line; do echo NaN; done").find("'NaN'"), std::string::npos);
 }
@@ -74,7 +76,9 @@ TEST_F(RewardProgramTest, GivesNoRewardWhereFailuresAreSkipped) {
 }
 
 TEST_F(RewardProgramTest, IsStartedAnewWhereItSaysTooMuch) {
-  RewardProgram program({.target = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && printf '3\\n9\\n' || echo $n; done", .name = "mine"});
+  RewardProgram program(
+      {.target = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && printf '3\\n9\\n' || echo $n; done",
+       .name = "mine"});
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(program.failures(), 1);

@@ -16,7 +16,8 @@ namespace {
 using Ids = std::vector<int64_t>;
 
 Rollout Completion(int64_t group, Ids prompt, Ids completion, bool truncated = false) {
-  return {.group = group, .prompt_ids = std::move(prompt), .completion_ids = std::move(completion), .truncated = truncated};
+  return {
+      .group = group, .prompt_ids = std::move(prompt), .completion_ids = std::move(completion), .truncated = truncated};
 }
 
 const std::vector<Rollout>& Three() {
@@ -75,7 +76,8 @@ TEST(RolloutFileTest, IsReadAgain) {
   one.rewards = {{"a", 1.5}, {"b", std::nan("")}};
   one.advantage = -0.25;
   one.written = {false, true};
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("rollouts-" + std::to_string(getpid()) + ".jsonl");
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("rollouts-" + std::to_string(getpid()) + ".jsonl");
   std::ofstream(path) << ToJsonLine(one) << "\n";
   const std::vector<Rollout> found = ReadRollouts(path, {.vocabulary = 10});
   std::ofstream(path) << R"({"prompt_ids": [1], "completion_ids": [2], "logprobs": [0.5]})" << "\n";

@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-double RewardOf(const std::string& name, const std::string& text, int64_t tokens = 10, const std::string& solution = "Friday") {
+double RewardOf(const std::string& name, const std::string& text, int64_t tokens = 10,
+                const std::string& solution = "Friday") {
   Config config;
   config.mutable_rl()->set_max_new_tokens(100);
   PolicyPrompt prompt;

@@ -48,8 +48,7 @@ class RunRecordTest : public testing::Test {
 };
 
 TEST_F(RunRecordTest, EarlierOnesAreKept) {
-  const std::vector<Config> starts = {ConfigOf({"run.seed=1"}), ConfigOf({"run.seed=2"}),
-                                      ConfigOf({"run.seed=3"})};
+  const std::vector<Config> starts = {ConfigOf({"run.seed=1"}), ConfigOf({"run.seed=2"}), ConfigOf({"run.seed=3"})};
   for (const Config& config : starts) WriteRecord(output_, config);
   EXPECT_EQ(ReadTextFile((output_ / "run-1.yaml").string()), ToYaml(starts[0]));
   EXPECT_EQ(ReadTextFile((output_ / "run-2.yaml").string()), ToYaml(starts[1]));
@@ -63,8 +62,7 @@ TEST_F(RunRecordTest, CompleteMeansAllStepsTheSameSettingsAndTheModel) {
   EXPECT_EQ(Refusal(ConfigOf({}), At(20), 20), "not complete") << "final is missing";
   fs::create_directories(output_ / "final");
   EXPECT_EQ(Refusal(ConfigOf({}), At(20), 20), "complete");
-  EXPECT_EQ(Refusal(ConfigOf({"parallel.tensor=2", "run.keep=1", "comm.buffer_mb=1"}), At(20), 20),
-            "complete");
+  EXPECT_EQ(Refusal(ConfigOf({"parallel.tensor=2", "run.keep=1", "comm.buffer_mb=1"}), At(20), 20), "complete");
   EXPECT_EQ(Refusal(ConfigOf({"optimizer.lr=1"}), At(19), 20), "not complete");
   EXPECT_EQ(Refusal(ConfigOf({}), At(20, /*same_run=*/false), 20), "not complete");
 }
@@ -73,10 +71,9 @@ TEST_F(RunRecordTest, RefusalsNameWhatDiffers) {
   WriteRecord(output_, ConfigOf({"run.steps=20"}));
   fs::create_directories(output_ / "final");
   const std::string checkpoint = (output_ / "checkpoint").string();
-  EXPECT_EQ(Refusal(ConfigOf({"run.steps=20", "optimizer.lr=1", "parallel.tensor=2"}), At(20), 20),
-            checkpoint +
-                ": the run is complete at step 20; settings differ: optimizer.lr was 1.0e-04, now 1.0; " +
-                kNothing);
+  EXPECT_EQ(
+      Refusal(ConfigOf({"run.steps=20", "optimizer.lr=1", "parallel.tensor=2"}), At(20), 20),
+      checkpoint + ": the run is complete at step 20; settings differ: optimizer.lr was 1.0e-04, now 1.0; " + kNothing);
   EXPECT_EQ(Refusal(ConfigOf({"run.steps=10"}), At(20), 10),
             checkpoint +
                 ": is at step 20, but this start requests only 10; settings differ: run.steps was 20, now 10; " +

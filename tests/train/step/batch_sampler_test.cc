@@ -43,8 +43,7 @@ TEST(BatchSampler, ShufflingUsesEveryRowOncePerEpoch) {
 
 TEST(BatchSampler, DependsOnlyOnTheSeedAndTheStep) {
   const BatchSamplerOptions options{.rows = 50, .batch = 8, .shuffle = true, .seed = 9};
-  BatchSampler forwards(options), jumping(options),
-      other({.rows = 50, .batch = 8, .shuffle = true, .seed = 10});
+  BatchSampler forwards(options), jumping(options), other({.rows = 50, .batch = 8, .shuffle = true, .seed = 10});
   const std::vector<int64_t> far = jumping.RowsOf(20);
   std::vector<int64_t> last;
   for (int64_t step = 1; step <= 20; ++step) last = forwards.RowsOf(step);
@@ -54,7 +53,8 @@ TEST(BatchSampler, DependsOnlyOnTheSeedAndTheStep) {
 
 // By hand from Megatron's rule: 1, 2 and 3 rows for two rows each, then 4; the last step of an epoch has what is left.
 TEST(BatchSampler, GrowsBatches) {
-  BatchSampler order({.rows = 12, .batch = 4, .shuffle = false, .ramp = {.batch = 4, .start = 1, .increment = 1, .samples = 6}});
+  BatchSampler order(
+      {.rows = 12, .batch = 4, .shuffle = false, .ramp = {.batch = 4, .start = 1, .increment = 1, .samples = 6}});
   std::vector<int64_t> firsts, sizes;
   for (int64_t step = 1; step <= 9; ++step) {
     const std::vector<int64_t> rows = order.RowsOf(step);

@@ -113,7 +113,8 @@ TEST(Batches, IdentitiesAreThoseOfTheStep) {
   const auto rows_of = [](const std::vector<PassInput>& inputs) {
     std::vector<int64_t> found;
     for (const PassInput& input : inputs) {
-      for (int64_t i = 0; i < input.identities.numel(); ++i) found.push_back(RowOf(input.identities[i].item<int64_t>()));
+      for (int64_t i = 0; i < input.identities.numel(); ++i)
+        found.push_back(RowOf(input.identities[i].item<int64_t>()));
     }
     return found;
   };
@@ -122,7 +123,8 @@ TEST(Batches, IdentitiesAreThoseOfTheStep) {
   EXPECT_EQ(rows_of(MakePassInputs(rows, {.data_rank = 1, .data_size = 2})), (std::vector<int64_t>{1, 1, 3, 3}));
 }
 
-// Labels of a row without weights count 1 beside one with them; a depth of multi-token prediction has those of its labels.
+// Labels of a row without weights count 1 beside one with them; a depth of multi-token prediction has those of its
+// labels.
 TEST(Batches, WeightsStayWithTheirLabels) {
   const Row weighted{.input_ids = {1, 2, 3, 4}, .labels = {1, 2, 3, 4}, .weights = {9, 2, 3, 4}};
   const Row plain{.input_ids = {5, 6}, .labels = {5, 6}};
@@ -136,7 +138,8 @@ TEST(Batches, WeightsStayWithTheirLabels) {
 
 // The second document goes on after the tokens that it shares with the first, and attends to them.
 TEST(Batches, ASharedPromptStandsInARowOnce) {
-  const Row pair{.input_ids = {1, 2, 3, 4, 3, 5}, .labels = {-100, -100, -100, 4, -100, 5}, .starts = {0, 4}, .shared = {0, 2}};
+  const Row pair{
+      .input_ids = {1, 2, 3, 4, 3, 5}, .labels = {-100, -100, -100, 4, -100, 5}, .starts = {0, 4}, .shared = {0, 2}};
   const PassInput input = MakePassInputs({pair}, {})[0];
   EXPECT_TRUE(at::equal(input.positions, at::tensor({0, 1, 2, 3, 2, 3}, at::kLong)));
   EXPECT_TRUE(at::equal(input.sequence, at::tensor({0, 0, 0, 0, 1, 1}, at::kLong)));
@@ -150,12 +153,11 @@ TEST(Batches, ContextRanksShareEachRow) {
   const Row row{{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 8}};
   std::vector<at::Tensor> tokens;
   for (int rank : {0, 1}) {
-    const PassInput batch =
-        MakePassInputs({row}, {.multiple = 8, .context = {.ring = 2, .rank = rank}})[0];
+    const PassInput batch = MakePassInputs({row}, {.multiple = 8, .context = {.ring = 2, .rank = rank}})[0];
     EXPECT_EQ(batch.length, 4);
     tokens.push_back(batch.tokens);
-    EXPECT_TRUE(at::equal(batch.positions, at::tensor(rank == 0 ? std::vector<int64_t>{0, 1, 6, 7}
-                                                                : std::vector<int64_t>{2, 3, 4, 5})));
+    EXPECT_TRUE(at::equal(batch.positions,
+                          at::tensor(rank == 0 ? std::vector<int64_t>{0, 1, 6, 7} : std::vector<int64_t>{2, 3, 4, 5})));
   }
   EXPECT_TRUE(at::equal(tokens[0], at::tensor({1, 2, 7, 8}, at::kLong)));
   EXPECT_TRUE(at::equal(tokens[1], at::tensor({3, 4, 5, 6}, at::kLong)));

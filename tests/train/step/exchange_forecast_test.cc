@@ -1,6 +1,6 @@
 // Steps whose experts exchange tokens in expected sizes, against the same steps with exact ones: losses, norms of the
-// gradients and routers' statistics are equal to the bit, also of a step that does not fit and is repeated. In a pipeline
-// one stage has no experts, and must repeat it, too.
+// gradients and routers' statistics are equal to the bit, also of a step that does not fit and is repeated. In a
+// pipeline one stage has no experts, and must repeat it, too.
 #include "train/step/exchange_forecast.h"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/config/load.h"
+#include "data/rows.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
-#include "data/rows.h"
 #include "train/evaluation/evaluator.h"
 #include "train/step/trainer.h"
 
@@ -51,8 +51,15 @@ struct Outcome {
 };
 
 Outcome Train(const ModelFolder& folder, const Settings& layout, const std::string& exchange) {
-  Settings all = {"model.path=" + folder.model(), "model.init=random", "model.dtype=fp32", "device=cpu", "run.seed=7",
-                  "tuning.kind=full", "run.micro_batch=1", "experts.balance_coefficient=0.1", "experts.exchange=" + exchange};
+  Settings all = {"model.path=" + folder.model(),
+                  "model.init=random",
+                  "model.dtype=fp32",
+                  "device=cpu",
+                  "run.seed=7",
+                  "tuning.kind=full",
+                  "run.micro_batch=1",
+                  "experts.balance_coefficient=0.1",
+                  "experts.exchange=" + exchange};
   all.insert(all.end(), layout.begin(), layout.end());
   const auto session = Session::Open(ParseConfig("", "test", all), TestJob());
   session->TakeWeights();

@@ -45,8 +45,7 @@ TEST(ExpertBalance, AHeatMapHasACellPerExpert) {
   EXPECT_NE(drawing.find("layers.2, expert 3: 2 tokens"), std::string::npos);
   EXPECT_NE(drawing.find("layers.1, expert 1: 2 tokens"), std::string::npos);
   size_t cells = 0;
-  for (size_t at = drawing.find("<title>"); at != std::string::npos; at = drawing.find("<title>", at + 1))
-    ++cells;
+  for (size_t at = drawing.find("<title>"); at != std::string::npos; at = drawing.find("<title>", at + 1)) ++cells;
   EXPECT_EQ(cells, 6U);
   EXPECT_TRUE(ExpertBalance().empty());
 }

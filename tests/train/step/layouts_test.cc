@@ -9,9 +9,9 @@
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/config/load.h"
+#include "data/rows.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
-#include "data/rows.h"
 #include "train/evaluation/evaluator.h"
 #include "train/states/run_saver.h"
 #include "train/step/trainer.h"
@@ -33,7 +33,7 @@ std::string ModelConfig() {
 }
 
 Config ConfigWith(const std::string& model, const Settings& layout, const Settings& more = {}) {
-  Settings all = {"model.path=" + model, "model.dtype=fp32", "device=cpu",         "run.micro_batch=1",
+  Settings all = {"model.path=" + model, "model.dtype=fp32", "device=cpu",        "run.micro_batch=1",
                   "run.seed=7",          "tuning.kind=full", "run.global_batch=8"};
   all.insert(all.end(), layout.begin(), layout.end());
   all.insert(all.end(), more.begin(), more.end());
@@ -76,8 +76,7 @@ Outcome Train(const Settings& layout) {
     }
     checkpoint::Manifest header;
     header.set_family(session->graph().family);
-    RunSaver saver(trainer, TestJob(),
-                   {.output = folder.output(), .model = config.model().path(), .header = header});
+    RunSaver saver(trainer, TestJob(), {.output = folder.output(), .model = config.model().path(), .header = header});
     checkpoint::Progress progress;
     progress.set_step(kSteps);
     saver.Save(progress);
@@ -91,14 +90,10 @@ Outcome Train(const Settings& layout) {
 std::vector<Settings> Layouts() {
   const std::string all = std::to_string(TestJob().world());
   std::vector<Settings> layouts = {
-      {"parallel.zero=0"},
-      {"parallel.zero=1"},
-      {"parallel.zero=2"},
-      {"parallel.zero=3"},
-      {"parallel.tensor=" + all},
-      {"parallel.tensor=" + all, "parallel.sequence=false"},
-      {"parallel.context=" + all},
-      {"parallel.pipeline=2", "parallel.schedule=zero_bubble", "parallel.zero=2"},
+      {"parallel.zero=0"},         {"parallel.zero=1"},
+      {"parallel.zero=2"},         {"parallel.zero=3"},
+      {"parallel.tensor=" + all},  {"parallel.tensor=" + all, "parallel.sequence=false"},
+      {"parallel.context=" + all}, {"parallel.pipeline=2", "parallel.schedule=zero_bubble", "parallel.zero=2"},
   };
   if (TestJob().world() < 4) return layouts;
   layouts.push_back({"parallel.tensor=2", "parallel.context=2"});

@@ -32,9 +32,8 @@ TEST(LearningRate, WarmsUpThenDecaysAsACosine) {
   // Two warm-up steps, then half a period over eight: cos of 0, 22.5, 45, … 157.5 degrees.
   const double half = std::sqrt(0.5);
   ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, warmup: 0.2, schedule: cosine"),
-              {1.0, 2.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half,
-               1.5 + 0.5 * std::sin(M_PI / 8), 1.5, 1.5 - 0.5 * std::sin(M_PI / 8), 1.5 - 0.5 * half,
-               1.5 - 0.5 * std::cos(M_PI / 8)});
+              {1.0, 2.0, 2.0, 1.5 + 0.5 * std::cos(M_PI / 8), 1.5 + 0.5 * half, 1.5 + 0.5 * std::sin(M_PI / 8), 1.5,
+               1.5 - 0.5 * std::sin(M_PI / 8), 1.5 - 0.5 * half, 1.5 - 0.5 * std::cos(M_PI / 8)});
 }
 
 TEST(LearningRate, WarmsUpThenDecaysLinearly) {
@@ -55,7 +54,8 @@ TEST(LearningRate, StaysThenDecaysInTheLastSteps) {
   ExpectRates(Optimizer("lr: 1.0, warmup_steps: 2, schedule: wsd, decay: 0.4, decay_shape: linear"),
               {0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25});
   ExpectRates(Optimizer("lr: 2.0, min_lr: 1.0, schedule: wsd, decay: 0.5, decay_shape: cosine"), {2, 2, 2, 1.5});
-  ExpectRates(Optimizer("lr: 1.0, schedule: wsd, decay: 1, decay_shape: 1-sqrt"), {1, 0.5, 1 - std::sqrt(0.5), 1 - std::sqrt(0.75)});
+  ExpectRates(Optimizer("lr: 1.0, schedule: wsd, decay: 1, decay_shape: 1-sqrt"),
+              {1, 0.5, 1 - std::sqrt(0.5), 1 - std::sqrt(0.75)});
   ExpectRates(Optimizer("lr: 1.0, schedule: wsd, decay: 0"), {1, 1, 1, 1});
   // A decay longer than what the warm-up leaves takes all of it.
   ExpectRates(Optimizer("lr: 1.0, warmup_steps: 2, schedule: wsd, decay: 1, decay_shape: linear"), {0.5, 1, 1, 0.5});
@@ -95,9 +95,8 @@ TEST(LearningRate, AllWarmUpEndsAtThePeak) {
 }
 
 TEST(LearningRate, WarmUpStepsAreRounded) {
-  ExpectRates(Optimizer("lr: 1.0, warmup: 0.16, schedule: constant"),
-              {0.5, 1, 1, 1, 1, 1, 1, 1, 1, 1});                                                        // 1.6
-  ExpectRates(Optimizer("lr: 1.0, warmup: 0.14, schedule: constant"), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1});  // 1.4
+  ExpectRates(Optimizer("lr: 1.0, warmup: 0.16, schedule: constant"), {0.5, 1, 1, 1, 1, 1, 1, 1, 1, 1});  // 1.6
+  ExpectRates(Optimizer("lr: 1.0, warmup: 0.14, schedule: constant"), {1, 1, 1, 1, 1, 1, 1, 1, 1, 1});    // 1.4
 }
 
 TEST(LearningRate, OneStepIsThePeak) {
@@ -112,8 +111,7 @@ TEST(LearningRate, OneStepIsThePeak) {
 TEST(LearningRate, NeverLeavesItsBounds) {
   for (const char* schedule : {"cosine", "linear"}) {
     for (const char* warmup : {"0", "0.01", "0.5", "0.999"}) {
-      const std::string yaml =
-          std::string("lr: 3.0e-4, min_lr: 3.0e-5, warmup: ") + warmup + ", schedule: " + schedule;
+      const std::string yaml = std::string("lr: 3.0e-4, min_lr: 3.0e-5, warmup: ") + warmup + ", schedule: " + schedule;
       const std::vector<double> rates = Rates(Optimizer(yaml), 777);
       const size_t top = std::max_element(rates.begin(), rates.end()) - rates.begin();
       EXPECT_EQ(rates[top], 3e-4) << yaml;
@@ -144,9 +142,8 @@ TEST(LearningRate, RefusesARateThatWouldRise) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    EXPECT_EQ(
-        std::string(error.what()),
-        "optimizer.min_lr = 0.2 is above optimizer.lr = 0.1; the rate decays to min_lr: lower it");
+    EXPECT_EQ(std::string(error.what()),
+              "optimizer.min_lr = 0.2 is above optimizer.lr = 0.1; the rate decays to min_lr: lower it");
   }
 }
 

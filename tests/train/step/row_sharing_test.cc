@@ -1,4 +1,5 @@
-// Rows shared out by cost: every row once, no rank with more rows than in order, and close to the best that is possible.
+// Rows shared out by cost: every row once, no rank with more rows than in order, and close to the best that is
+// possible.
 #include "train/step/row_sharing.h"
 
 #include <gtest/gtest.h>

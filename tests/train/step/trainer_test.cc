@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/config/load.h"
+#include "data/rows.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
-#include "data/rows.h"
 #include "train/evaluation/evaluator.h"
 
 namespace trireme {
@@ -27,8 +27,13 @@ const char* const kModel = R"({"model_type": "deepseek_v3", "vocab_size": 96, "h
   "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": false, "initializer_range": 0.3})";
 
 Config ConfigWith(const ModelFolder& folder, const std::vector<std::string>& settings) {
-  std::vector<std::string> all = {"model.path=" + folder.model(), "model.init=random", "model.dtype=fp32",
-                                  "device=cpu", "run.micro_batch=1", "run.seed=7", "tuning.kind=full"};
+  std::vector<std::string> all = {"model.path=" + folder.model(),
+                                  "model.init=random",
+                                  "model.dtype=fp32",
+                                  "device=cpu",
+                                  "run.micro_batch=1",
+                                  "run.seed=7",
+                                  "tuning.kind=full"};
   all.insert(all.end(), settings.begin(), settings.end());
   return ParseConfig("", "test", all);
 }
@@ -73,8 +78,7 @@ void ExpectTheSame(const std::vector<std::string>& settings, const std::vector<s
 }
 
 TEST(Trainer, LossesDoNotDependOnTheLayout) {
-  ExpectTheSame({"multi_token_prediction.depths=1"},
-                {"parallel.tensor=1", "parallel.tensor=2", "parallel.context=2"});
+  ExpectTheSame({"multi_token_prediction.depths=1"}, {"parallel.tensor=1", "parallel.tensor=2", "parallel.context=2"});
 }
 
 // Rows of different length in a micro batch are padded; padding has no losses.

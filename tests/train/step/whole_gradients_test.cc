@@ -16,13 +16,11 @@ namespace {
 
 LayerGraph SmallGraph(bool tied) {
   DecoderSpec decoder;
-  decoder.attention = {
-      .hidden = 12, .heads = 4, .kv_heads = 1, .head_dim = 6, .qkv_bias = true, .qk_norm = true};
+  decoder.attention = {.hidden = 12, .heads = 4, .kv_heads = 1, .head_dim = 6, .qkv_bias = true, .qk_norm = true};
   decoder.mlp = {.hidden = 12, .ffn = 16, .bias = true};
   HfNames names;
-  for (const char* role :
-       {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.q_norm", "attention.k_norm",
-        "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
+  for (const char* role : {"attention_norm", "attention.q", "attention.k", "attention.v", "attention.q_norm",
+                           "attention.k_norm", "attention.output", "mlp_norm", "mlp.gate", "mlp.up", "mlp.down"}) {
     for (const char* kind : {".weight", ".bias"}) {
       names[std::string(role) + kind] = std::string("hf.") + role + kind;
     }
@@ -64,8 +62,8 @@ void FillGradients(Weights& weights, bool is_tied_copy_stage) {
 }
 
 void ExpectWholeGradients(const ParallelSizes& sizes, int zero, bool tied) {
-  SCOPED_TRACE(testing::Message() << "tp " << sizes.tensor << " pp " << sizes.pipeline << " zero " << zero
-                                  << " tied " << tied);
+  SCOPED_TRACE(testing::Message() << "tp " << sizes.tensor << " pp " << sizes.pipeline << " zero " << zero << " tied "
+                                  << tied);
   const LayerGraph graph = SmallGraph(tied);
   const Grids grids = MakeGrids(TestJob().world(), sizes);
   const GroupPlan plan(grids, TrainingGroups({.experts = false, .tied_embedding = true, .buffer_mb = 1}));

@@ -58,8 +58,7 @@ TEST_F(CallbackTest, ABlockingCallbackHoldsTheStream) {
   seen.hold = true;
   std::atomic<int> calls_before_task{-1};
   ASSERT_OK(aclrtLaunchCallback(Count, &seen, ACL_CALLBACK_BLOCK, stream_));
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return calls_before_task = seen.calls.load(), ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(stream_, [&] { return calls_before_task = seen.calls.load(), ACL_SUCCESS; }, "behind"));
   EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream_, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   seen.hold = false;
   ASSERT_OK(aclrtSynchronizeStream(stream_));
@@ -83,18 +82,15 @@ TEST_F(CallbackTest, ANonBlockingCallbackDoesNot) {
 
 TEST_F(CallbackTest, NeedsASubscription) {
   Seen seen;
-  EXPECT_REFUSED(aclrtLaunchCallback(Count, &seen, ACL_CALLBACK_BLOCK, stream_),
-                 ACL_ERROR_RT_STREAM_NO_CB_REG, "call aclrtSubscribeReport first");
-  EXPECT_REFUSED(aclrtProcessReport(5), ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                 "no stream is subscribed to this thread");
+  EXPECT_REFUSED(aclrtLaunchCallback(Count, &seen, ACL_CALLBACK_BLOCK, stream_), ACL_ERROR_RT_STREAM_NO_CB_REG,
+                 "call aclrtSubscribeReport first");
+  EXPECT_REFUSED(aclrtProcessReport(5), ACL_ERROR_RT_THREAD_SUBSCRIBE, "no stream is subscribed to this thread");
   EXPECT_REFUSED(aclrtProcessReport(0), ACL_ERROR_INVALID_PARAM, "timeout is 0");
   ASSERT_OK(aclrtSubscribeReport(pthread_self(), stream_));
-  EXPECT_REFUSED(aclrtSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                 "already subscribed");
+  EXPECT_REFUSED(aclrtSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE, "already subscribed");
   EXPECT_REFUSED(aclrtProcessReport(5), ACL_ERROR_RT_REPORT_TIMEOUT, "within 5 ms");
   EXPECT_OK(aclrtUnSubscribeReport(pthread_self(), stream_));
-  EXPECT_REFUSED(aclrtUnSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                 "not subscribed");
+  EXPECT_REFUSED(aclrtUnSubscribeReport(pthread_self(), stream_), ACL_ERROR_RT_STREAM_SUBSCRIBE, "not subscribed");
 }
 
 TEST_F(CallbackTest, UnsubscribingFailsABlockedStream) {
@@ -111,8 +107,7 @@ TEST_F(CallbackTest, HostFunctionsRunInOrderOnAThreadOfTheRuntime) {
   Seen seen;
   int calls_before_task = -1;
   ASSERT_OK(aclrtLaunchHostFunc(stream_, Count, &seen));
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return calls_before_task = seen.calls, ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(stream_, [&] { return calls_before_task = seen.calls, ACL_SUCCESS; }, "behind"));
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_EQ(calls_before_task, 1);
   EXPECT_FALSE(pthread_equal(seen.thread, pthread_self()));

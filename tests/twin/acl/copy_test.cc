@@ -51,8 +51,7 @@ TEST_F(CopyTest, AKindThatDoesNotMatchTheAddressesIsRefused) {
     const char* words;
   };
   const Case cases[] = {
-      {back.data(), host_.data(), ACL_MEMCPY_HOST_TO_DEVICE,
-       "dst is host memory; this kind of copy needs device"},
+      {back.data(), host_.data(), ACL_MEMCPY_HOST_TO_DEVICE, "dst is host memory; this kind of copy needs device"},
       {pinned_, host_.data(), ACL_MEMCPY_HOST_TO_DEVICE, "dst is pinned host memory"},
       {device_, other_, ACL_MEMCPY_HOST_TO_DEVICE, "src is memory of device 0; this kind of copy needs host"},
       {back.data(), host_.data(), ACL_MEMCPY_DEVICE_TO_HOST, "src is host memory"},
@@ -61,29 +60,26 @@ TEST_F(CopyTest, AKindThatDoesNotMatchTheAddressesIsRefused) {
       {device_, host_.data(), ACL_MEMCPY_HOST_TO_HOST, "dst is memory of device 0"},
   };
   for (const Case& wrong : cases) {
-    EXPECT_REFUSED(aclrtMemcpy(wrong.dst, 8, wrong.src, 8, wrong.kind), ACL_ERROR_RT_PARAM_INVALID,
+    EXPECT_REFUSED(aclrtMemcpy(wrong.dst, 8, wrong.src, 8, wrong.kind), ACL_ERROR_RT_PARAM_INVALID, wrong.words);
+    EXPECT_REFUSED(aclrtMemcpyAsync(wrong.dst, 8, wrong.src, 8, wrong.kind, stream_), ACL_ERROR_RT_PARAM_INVALID,
                    wrong.words);
-    EXPECT_REFUSED(aclrtMemcpyAsync(wrong.dst, 8, wrong.src, 8, wrong.kind, stream_),
-                   ACL_ERROR_RT_PARAM_INVALID, wrong.words);
   }
-  EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 8, static_cast<aclrtMemcpyKind>(9)),
-                 ACL_ERROR_INVALID_PARAM, "unknown kind 9");
+  EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 8, static_cast<aclrtMemcpyKind>(9)), ACL_ERROR_INVALID_PARAM,
+                 "unknown kind 9");
 }
 
 TEST_F(CopyTest, BoundsAreChecked) {
-  EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 9, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "count is 9 but destMax is 8");
+  EXPECT_REFUSED(aclrtMemcpy(device_, 8, host_.data(), 9, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID,
+                 "count is 9 but destMax is 8");
   std::vector<unsigned char> large(2 * kBytes);
   EXPECT_REFUSED(aclrtMemcpy(device_, 2 * kBytes, large.data(), 2 * kBytes, ACL_MEMCPY_HOST_TO_DEVICE),
                  ACL_ERROR_RT_PARAM_INVALID, "not entirely inside one allocation of device 0");
-  EXPECT_REFUSED(aclrtMemcpy(nullptr, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM,
-                 "dst");
+  EXPECT_REFUSED(aclrtMemcpy(nullptr, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_INVALID_PARAM, "dst");
   EXPECT_REFUSED(aclrtMemset(device_, 8, 0, 9), ACL_ERROR_RT_PARAM_INVALID, "count is 9 but maxCount is 8");
-  EXPECT_REFUSED(aclrtMemset(device_, 2 * kBytes, 0, 2 * kBytes), ACL_ERROR_RT_PARAM_INVALID,
-                 "not entirely inside");
+  EXPECT_REFUSED(aclrtMemset(device_, 2 * kBytes, 0, 2 * kBytes), ACL_ERROR_RT_PARAM_INVALID, "not entirely inside");
   ASSERT_OK(aclrtFree(other_));
-  EXPECT_REFUSED(aclrtMemcpy(other_, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "not entirely inside one allocation");
+  EXPECT_REFUSED(aclrtMemcpy(other_, 8, host_.data(), 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID,
+                 "not entirely inside one allocation");
 }
 
 TEST_F(CopyTest, WithPinnedMemoryTheCallReturnsBeforeTheCopy) {
@@ -120,8 +116,8 @@ TEST_F(CopyTest, RegisteredMemoryCountsAsPinned) {
   gate.Open();
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_EQ(std::memcmp(device_, host_.data(), kBytes), 0);
-  EXPECT_REFUSED(aclrtHostRegister(host_.data(), 8, ACL_HOST_REGISTER_MAPPED, &on_device),
-                 ACL_ERROR_RT_PARAM_INVALID, "pinned host memory");
+  EXPECT_REFUSED(aclrtHostRegister(host_.data(), 8, ACL_HOST_REGISTER_MAPPED, &on_device), ACL_ERROR_RT_PARAM_INVALID,
+                 "pinned host memory");
   EXPECT_OK(aclrtHostUnregister(host_.data()));
   EXPECT_REFUSED(aclrtHostUnregister(host_.data()), ACL_ERROR_RT_PARAM_INVALID, "not registered");
 }
@@ -154,8 +150,8 @@ TEST_F(CopyTest, BetweenDevicesNeedsPeerAccess) {
   ASSERT_OK(aclrtSetDevice(1));
   void* far = nullptr;
   ASSERT_OK(aclrtMalloc(&far, kBytes, ACL_MEM_MALLOC_HUGE_FIRST));
-  EXPECT_REFUSED(aclrtMemcpy(far, kBytes, device_, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE),
-                 ACL_ERROR_RT_PARAM_INVALID, "call aclrtDeviceEnablePeerAccess");
+  EXPECT_REFUSED(aclrtMemcpy(far, kBytes, device_, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID,
+                 "call aclrtDeviceEnablePeerAccess");
   ASSERT_OK(aclrtDeviceEnablePeerAccess(0, 0));
   EXPECT_OK(aclrtMemcpy(far, kBytes, device_, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE));
   EXPECT_OK(aclrtResetDevice(1));
@@ -175,11 +171,10 @@ class BatchTest : public CopyTest {
       attrs.push_back({to_device[i] ? device : host, to_device[i] ? host : device, {}});
       begins.push_back(i);
     }
-    return on_stream
-               ? aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), dsts.size(),
-                                       attrs.data(), begins.data(), attrs.size(), failed, stream_)
-               : aclrtMemcpyBatch(dsts.data(), sizes.data(), srcs.data(), sizes.data(), dsts.size(),
-                                  attrs.data(), begins.data(), attrs.size(), failed);
+    return on_stream ? aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), dsts.size(),
+                                             attrs.data(), begins.data(), attrs.size(), failed, stream_)
+                     : aclrtMemcpyBatch(dsts.data(), sizes.data(), srcs.data(), sizes.data(), dsts.size(), attrs.data(),
+                                        begins.data(), attrs.size(), failed);
   }
 };
 

@@ -30,8 +30,7 @@ TEST_F(DeviceTest, RefusesMissingDevices) {
   aclrtContext context = nullptr;
   EXPECT_REFUSED(aclrtCreateContext(&context, 9), ACL_ERROR_RT_INVALID_DEVICEID, "no device 9");
   int64_t value = 0;
-  EXPECT_REFUSED(aclGetDeviceCapability(8, ACL_DEVICE_INFO_L2_SIZE, &value), ACL_ERROR_RT_INVALID_DEVICEID,
-                 "8");
+  EXPECT_REFUSED(aclGetDeviceCapability(8, ACL_DEVICE_INFO_L2_SIZE, &value), ACL_ERROR_RT_INVALID_DEVICEID, "8");
 }
 
 TEST_F(DeviceTest, AThreadWithoutAContextIsRefused) {
@@ -83,8 +82,7 @@ TEST_F(DeviceTest, ACreatedContextIsCurrentUntilItIsDestroyed) {
 TEST_F(DeviceTest, TheDefaultContextCannotBeDestroyed) {
   aclrtContext context = nullptr;
   ASSERT_OK(aclrtGetCurrentContext(&context));
-  EXPECT_REFUSED(aclrtDestroyContext(context), ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-                 "default context of device 0");
+  EXPECT_REFUSED(aclrtDestroyContext(context), ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "default context of device 0");
 }
 
 TEST_F(DeviceTest, AStreamOfAnotherContextIsRefused) {
@@ -124,8 +122,7 @@ TEST_F(DeviceTest, PeersAreOtherDevices) {
   EXPECT_OK(aclrtDeviceCanAccessPeer(&can, 0, 1));
   EXPECT_EQ(can, 1);
   EXPECT_REFUSED(aclrtDeviceCanAccessPeer(&can, 1, 1), ACL_ERROR_RT_PARAM_INVALID, "both devices are 1");
-  EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID,
-                 "this thread's current device");
+  EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(0, 0), ACL_ERROR_RT_PARAM_INVALID, "this thread's current device");
   EXPECT_REFUSED(aclrtDeviceEnablePeerAccess(1, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "flags is 1");
   EXPECT_OK(aclrtDeviceEnablePeerAccess(1, 0));
   EXPECT_OK(aclrtDeviceDisablePeerAccess(1));

@@ -41,13 +41,11 @@ TEST_F(EventTest, AStreamWaitsForAnotherWhicheverEventIsUsed) {
     Gate gate;
     std::atomic<int> value{0};
     ASSERT_OK(gate.Block(stream_));
-    ASSERT_OK(Enqueue(
-        stream_, [&] { return value = 1, ACL_SUCCESS; }, "write"));
+    ASSERT_OK(Enqueue(stream_, [&] { return value = 1, ACL_SUCCESS; }, "write"));
     ASSERT_OK(aclrtRecordEvent(event, stream_));
     ASSERT_OK(aclrtStreamWaitEvent(other_, event));
     int seen = -1;
-    ASSERT_OK(Enqueue(
-        other_, [&] { return seen = value, ACL_SUCCESS; }, "read"));
+    ASSERT_OK(Enqueue(other_, [&] { return seen = value, ACL_SUCCESS; }, "read"));
     aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
     ASSERT_OK(aclrtStreamQuery(other_, &status));
     EXPECT_EQ(status, ACL_STREAM_STATUS_NOT_READY);
@@ -95,10 +93,8 @@ TEST_F(EventTest, BeforeTheFirstRecordOnlyAnExEventIsComplete) {
 
 TEST_F(EventTest, OnlyEventsWithTheSyncFlagAreReset) {
   EXPECT_REFUSED(aclrtResetEvent(plain_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "cannot be reset");
-  EXPECT_REFUSED(aclrtResetEvent(progress_, stream_), ACL_ERROR_RT_PARAM_INVALID,
-                 "needs the flag ACL_EVENT_SYNC");
-  EXPECT_REFUSED(aclrtResetEvent(ex_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                 "aclrtCreateEventExWithFlag");
+  EXPECT_REFUSED(aclrtResetEvent(progress_, stream_), ACL_ERROR_RT_PARAM_INVALID, "needs the flag ACL_EVENT_SYNC");
+  EXPECT_REFUSED(aclrtResetEvent(ex_, stream_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtCreateEventExWithFlag");
   ASSERT_OK(aclrtRecordEvent(sync_, stream_));
   ASSERT_OK(aclrtResetEvent(sync_, stream_));
   ASSERT_OK(aclrtSynchronizeStream(stream_));
@@ -110,8 +106,7 @@ TEST_F(EventTest, OnlyEventsWithTheSyncFlagAreReset) {
 }
 
 TEST_F(EventTest, AnEventWithoutTheSyncFlagCannotBeWaitedFor) {
-  EXPECT_REFUSED(aclrtStreamWaitEvent(stream_, progress_), ACL_ERROR_RT_PARAM_INVALID,
-                 "needs the flag ACL_EVENT_SYNC");
+  EXPECT_REFUSED(aclrtStreamWaitEvent(stream_, progress_), ACL_ERROR_RT_PARAM_INVALID, "needs the flag ACL_EVENT_SYNC");
   ASSERT_OK(aclrtRecordEvent(progress_, stream_));
   EXPECT_OK(aclrtSynchronizeEvent(progress_));
 }
@@ -166,8 +161,7 @@ TEST_F(EventTest, ElapsedTimeIsBetweenTheEvents) {
     float ms = 0;
     ASSERT_OK(aclrtEventElapsedTime(&ms, start, end));
     EXPECT_GE(ms, 20.0f);
-    EXPECT_REFUSED(aclrtEventElapsedTime(&ms, end, start), ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL,
-                   "swap the two");
+    EXPECT_REFUSED(aclrtEventElapsedTime(&ms, end, start), ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "swap the two");
     EXPECT_OK(aclrtDestroyEvent(start));
   }
 }
@@ -175,12 +169,10 @@ TEST_F(EventTest, ElapsedTimeIsBetweenTheEvents) {
 TEST_F(EventTest, ElapsedTimeNeedsRecordedTimedEvents) {
   float ms = 0;
   Gate gate;
-  EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, ex_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                 "not been recorded");
+  EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, ex_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "not been recorded");
   ASSERT_OK(gate.Block(stream_));
   ASSERT_OK(aclrtRecordEvent(plain_, stream_));
-  EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, ex_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                 "synchronise first");
+  EXPECT_REFUSED(aclrtEventElapsedTime(&ms, plain_, ex_), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "synchronise first");
   gate.Open();
   ASSERT_OK(aclrtRecordEvent(sync_, stream_));
   ASSERT_OK(aclrtSynchronizeStream(stream_));
@@ -199,8 +191,7 @@ TEST_F(EventTest, RefusesUnknownFlagsAndOtherDevices) {
 }
 
 TEST_F(EventTest, AFailureReachesWaitingStreams) {
-  ASSERT_OK(Enqueue(
-      stream_, [] { return ACL_ERROR_RT_AICORE_TIMEOUT; }, "slow kernel"));
+  ASSERT_OK(Enqueue(stream_, [] { return ACL_ERROR_RT_AICORE_TIMEOUT; }, "slow kernel"));
   EXPECT_EQ(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_TIMEOUT);
   EXPECT_REFUSED(aclrtRecordEvent(plain_, stream_), ACL_ERROR_RT_AICORE_TIMEOUT, "slow kernel");
   EXPECT_REFUSED(aclrtSynchronizeEvent(plain_), ACL_ERROR_RT_AICORE_TIMEOUT, "has failed");

@@ -11,8 +11,7 @@ TEST(Init, OncePerProcessAndBeforeEverythingElse) {
   aclrtContext context = nullptr;
   EXPECT_REFUSED(aclrtCreateContext(&context, 0), ACL_ERROR_UNINITIALIZE, "before aclInit");
   EXPECT_REFUSED(aclFinalize(), ACL_ERROR_UNINITIALIZE, "before aclInit");
-  EXPECT_REFUSED(aclInit("/no/such/file.json"), ACL_ERROR_INVALID_FILE,
-                 "'/no/such/file.json' cannot be read");
+  EXPECT_REFUSED(aclInit("/no/such/file.json"), ACL_ERROR_INVALID_FILE, "'/no/such/file.json' cannot be read");
   ASSERT_OK(aclInit(nullptr));
   EXPECT_REFUSED(aclInit(nullptr), ACL_ERROR_REPEAT_INITIALIZE, "a second time");
 
@@ -39,8 +38,7 @@ TEST(Init, VersionsAreThoseOfTheHeaders) {
   aclCANNPackageVersion version;
   EXPECT_OK(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &version));
   EXPECT_STREQ(version.majorVersion, "8");
-  EXPECT_REFUSED(aclsysGetCANNVersion(static_cast<aclCANNPackageName>(99), &version), ACL_ERROR_INVALID_PARAM,
-                 "99");
+  EXPECT_REFUSED(aclsysGetCANNVersion(static_cast<aclCANNPackageName>(99), &version), ACL_ERROR_INVALID_PARAM, "99");
 }
 
 }  // namespace

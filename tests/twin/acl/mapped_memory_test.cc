@@ -37,9 +37,8 @@ TEST_F(MappedMemoryTest, GranularityIsQueriedByOption) {
   size_t granularity = 0;
   EXPECT_OK(aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &granularity));
   EXPECT_EQ(granularity, kUnit);
-  EXPECT_REFUSED(
-      aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF, &granularity),
-      ACL_ERROR_RT_PARAM_INVALID, "wanted 0 (minimum) or 1 (recommended)");
+  EXPECT_REFUSED(aclrtMemGetAllocationGranularity(&property, ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF, &granularity),
+                 ACL_ERROR_RT_PARAM_INVALID, "wanted 0 (minimum) or 1 (recommended)");
 }
 
 TEST_F(MappedMemoryTest, MappedMemoryIsDeviceMemory) {
@@ -74,18 +73,15 @@ TEST_F(MappedMemoryTest, MappedMemoryIsDeviceMemory) {
 
 TEST_F(MappedMemoryTest, RefusesWrongUse) {
   void* reserved = nullptr;
-  EXPECT_REFUSED(aclrtReserveMemAddress(&reserved, 100, 0, nullptr, 0), ACL_ERROR_RT_PARAM_INVALID,
-                 "size is 100");
+  EXPECT_REFUSED(aclrtReserveMemAddress(&reserved, 100, 0, nullptr, 0), ACL_ERROR_RT_PARAM_INVALID, "size is 100");
   ASSERT_OK(aclrtReserveMemAddress(&reserved, 2 * kUnit, 0, nullptr, 0));
   aclrtDrvMemHandle handle = Physical(kUnit);
   auto* begin = static_cast<char*>(reserved);
   EXPECT_REFUSED(aclrtMapMem(begin + 4096, kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "aligned part");
-  EXPECT_REFUSED(aclrtMapMem(begin, 2 * kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
-                 "wanted the handle's");
+  EXPECT_REFUSED(aclrtMapMem(begin, 2 * kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "wanted the handle's");
   EXPECT_REFUSED(aclrtMapMem(begin, kUnit, 0, &handle, 0), ACL_ERROR_RT_INVALID_HANDLE, "not a live handle");
   ASSERT_OK(aclrtMapMem(begin, kUnit, 0, handle, 0));
-  EXPECT_REFUSED(aclrtMapMem(begin + kUnit, kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID,
-                 "already mapped");
+  EXPECT_REFUSED(aclrtMapMem(begin + kUnit, kUnit, 0, handle, 0), ACL_ERROR_RT_PARAM_INVALID, "already mapped");
   EXPECT_REFUSED(aclrtFreePhysical(handle), ACL_ERROR_RT_PARAM_INVALID, "still mapped");
   EXPECT_REFUSED(aclrtReleaseMemAddress(begin), ACL_ERROR_RT_PARAM_INVALID, "still mapped");
   EXPECT_REFUSED(aclrtFree(begin), ACL_ERROR_RT_PARAM_INVALID, "wanted what aclrtMalloc returned");
@@ -94,8 +90,7 @@ TEST_F(MappedMemoryTest, RefusesWrongUse) {
   EXPECT_OK(aclrtFreePhysical(handle));
   EXPECT_REFUSED(aclrtFreePhysical(handle), ACL_ERROR_RT_INVALID_HANDLE, "not a live handle");
   EXPECT_OK(aclrtReleaseMemAddress(begin));
-  EXPECT_REFUSED(aclrtReleaseMemAddress(begin), ACL_ERROR_RT_PARAM_INVALID,
-                 "not the start of a reserved range");
+  EXPECT_REFUSED(aclrtReleaseMemAddress(begin), ACL_ERROR_RT_PARAM_INVALID, "not the start of a reserved range");
 }
 
 TEST_F(MappedMemoryTest, OutOfMemoryHasTheSameCode) {

@@ -35,7 +35,7 @@ class MemoryTest : public AclTest {
   }
   // How much memory the memory file actually occupies.
   static size_t ResidentBytes() {
-    struct stat status {};
+    struct stat status{};
     EXPECT_EQ(fstat(DeviceArena(0).fd, &status), 0);
     return static_cast<size_t>(status.st_blocks) * 512;
   }
@@ -66,12 +66,10 @@ TEST_F(MemoryTest, AlignsToSixtyFourBytes) {
 TEST_F(MemoryTest, OutOfMemoryHasItsCodeAndLeavesTheRestUsable) {
   void* most = Allocate(200 * kMegabyte);
   void* more = nullptr;
-  EXPECT_REFUSED(aclrtMalloc(&more, 100 * kMegabyte, ACL_MEM_MALLOC_HUGE_FIRST),
-                 ACL_ERROR_RT_MEMORY_ALLOCATION, "device 0 is out of memory: 104857632 bytes wanted");
-  EXPECT_REFUSED(aclrtMalloc(&more, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
-                 "out of");
-  EXPECT_REFUSED(aclrtMalloc(&more, SIZE_MAX - 16, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
-                 "");
+  EXPECT_REFUSED(aclrtMalloc(&more, 100 * kMegabyte, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                 "device 0 is out of memory: 104857632 bytes wanted");
+  EXPECT_REFUSED(aclrtMalloc(&more, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION, "out of");
+  EXPECT_REFUSED(aclrtMalloc(&more, SIZE_MAX - 16, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION, "");
   more = Allocate(50 * kMegabyte);
   ASSERT_OK(aclrtSetDevice(1));
   EXPECT_EQ(Free(), kCapacity);
@@ -84,13 +82,10 @@ TEST_F(MemoryTest, OutOfMemoryHasItsCodeAndLeavesTheRestUsable) {
 TEST_F(MemoryTest, RefusesWrongSizesPoliciesAndPointers) {
   void* memory = nullptr;
   EXPECT_REFUSED(aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, "size is 0");
-  EXPECT_REFUSED(aclrtMalloc(nullptr, 8, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM,
-                 "devPtr is null");
-  EXPECT_REFUSED(aclrtMalloc(&memory, 8, static_cast<aclrtMemMallocPolicy>(99)), ACL_ERROR_INVALID_PARAM,
-                 "policy 99");
+  EXPECT_REFUSED(aclrtMalloc(nullptr, 8, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, "devPtr is null");
+  EXPECT_REFUSED(aclrtMalloc(&memory, 8, static_cast<aclrtMemMallocPolicy>(99)), ACL_ERROR_INVALID_PARAM, "policy 99");
   memory = Allocate(256);
-  EXPECT_REFUSED(aclrtFree(static_cast<char*>(memory) + 64), ACL_ERROR_RT_PARAM_INVALID,
-                 "inside an allocation");
+  EXPECT_REFUSED(aclrtFree(static_cast<char*>(memory) + 64), ACL_ERROR_RT_PARAM_INVALID, "inside an allocation");
   int on_stack = 0;
   EXPECT_REFUSED(aclrtFree(&on_stack), ACL_ERROR_RT_PARAM_INVALID, "is host memory");
   EXPECT_REFUSED(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM, "devPtr is null");
@@ -177,8 +172,7 @@ TEST_F(MemoryTest, AnotherProcessFindsAllocationsAtTheirOffsets) {
   const Arena arena = DeviceArena(0);
   const pid_t child = fork();
   if (child == 0) {
-    void* mapped =
-        mmap(nullptr, arena.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena.fd, 0);
+    void* mapped = mmap(nullptr, arena.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena.fd, 0);
     if (mapped == MAP_FAILED || mapped == arena.base) _exit(2);
     auto* seen = reinterpret_cast<int*>(static_cast<std::byte*>(mapped) + offset);
     if (seen[7] != 41) _exit(3);

@@ -31,8 +31,7 @@ TEST_F(OpObjectsTest, ATensorDescriptionKeepsShapeTypeAndFormat) {
   EXPECT_OK(aclSetTensorShape(desc, 2, dims));
   EXPECT_EQ(aclGetTensorDescNumDims(desc), 3u);  // the storage shape is separate
   EXPECT_OK(aclSetTensorPlaceMent(desc, ACL_MEMTYPE_HOST));
-  EXPECT_REFUSED(aclSetTensorPlaceMent(desc, static_cast<aclMemType>(7)), ACL_ERROR_INVALID_PARAM,
-                 "memory type 7");
+  EXPECT_REFUSED(aclSetTensorPlaceMent(desc, static_cast<aclMemType>(7)), ACL_ERROR_INVALID_PARAM, "memory type 7");
   aclDestroyTensorDesc(desc);
   EXPECT_EQ(aclCreateTensorDesc(ACL_FLOAT, 2, nullptr, ACL_FORMAT_ND), nullptr);
   EXPECT_EQ(aclGetTensorDescType(nullptr), ACL_DT_UNDEFINED);
@@ -86,8 +85,8 @@ TEST_F(OpObjectsTest, AttributesOfEveryTypeAreAccepted) {
 }
 
 TEST_F(OpObjectsTest, AMissingOperatorIsNamed) {
-  EXPECT_REFUSED(aclopCompileAndExecute("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr,
-                                        ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, nullptr),
+  EXPECT_REFUSED(aclopCompileAndExecute("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, ACL_ENGINE_SYS,
+                                        ACL_COMPILE_SYS, nullptr, nullptr),
                  ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
 }
 
@@ -111,13 +110,13 @@ TEST_F(OpObjectsTest, AMissingOperatorFailsItsStream) {
   ASSERT_OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   std::memset(memory, 1, 64);
   EXPECT_OK(aclrtMemsetAsync(memory, 64, 2, 64, stream));
-  EXPECT_REFUSED(aclopCompileAndExecuteV2("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr,
-                                          ACL_ENGINE_SYS, ACL_COMPILE_SYS, nullptr, stream),
+  EXPECT_REFUSED(aclopCompileAndExecuteV2("Conv2D", 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, ACL_ENGINE_SYS,
+                                          ACL_COMPILE_SYS, nullptr, stream),
                  ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
   EXPECT_REFUSED(aclrtSynchronizeStream(stream), ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
   char copy[64] = {};
-  EXPECT_REFUSED(aclrtMemcpyAsync(copy, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream),
-                 ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
+  EXPECT_REFUSED(aclrtMemcpyAsync(copy, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream), ACL_ERROR_OP_NOT_FOUND,
+                 "no operator 'Conv2D'");
   EXPECT_REFUSED(aclrtSynchronizeDevice(), ACL_ERROR_OP_NOT_FOUND, "no operator 'Conv2D'");
   EXPECT_EQ(static_cast<char*>(memory)[63], 2);  // what was queued before it has run
   EXPECT_OK(aclrtDestroyStream(stream));
@@ -156,8 +155,7 @@ TEST_F(OpObjectsTest, CoreLimitsHoldForDeviceStreamAndThread) {
   uint32_t value = 0;
   EXPECT_OK(aclrtGetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, &value));
   EXPECT_EQ(value, 20u);
-  EXPECT_REFUSED(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 21), ACL_ERROR_INVALID_PARAM,
-                 "wanted 1 to 20");
+  EXPECT_REFUSED(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 21), ACL_ERROR_INVALID_PARAM, "wanted 1 to 20");
   EXPECT_OK(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 8));
   EXPECT_OK(aclrtGetResInCurrentThread(ACL_RT_DEV_RES_CUBE_CORE, &value));
   EXPECT_EQ(value, 8u);
@@ -175,8 +173,7 @@ TEST_F(OpObjectsTest, CoreLimitsHoldForDeviceStreamAndThread) {
 TEST_F(OpObjectsTest, UnsupportedFeaturesAreReported) {
   EXPECT_REFUSED(aclrtMemUceRepair(0, nullptr, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                  "aclrtMemUceRepair: not supported by the CANN twin");
-  EXPECT_REFUSED(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                 "saturate");
+  EXPECT_REFUSED(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "saturate");
   EXPECT_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
 }
 

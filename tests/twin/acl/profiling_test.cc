@@ -51,8 +51,7 @@ TEST_F(ProfilingTest, RefusesWhatIsMissing) {
   EXPECT_REFUSED(aclprofInit("/no/such/folder", 15), ACL_ERROR_INVALID_FILE, "'/no/such/folder'");
   EXPECT_REFUSED(aclprofStart(nullptr), ACL_ERROR_INVALID_PARAM, "profilerConfig");
   EXPECT_REFUSED(aclprofMarkEx(nullptr, 0, nullptr), ACL_ERROR_INVALID_PARAM, "msg");
-  EXPECT_REFUSED(aclprofGetStepTimestamp(nullptr, ACL_STEP_START, nullptr), ACL_ERROR_INVALID_PARAM,
-                 "stepInfo");
+  EXPECT_REFUSED(aclprofGetStepTimestamp(nullptr, ACL_STEP_START, nullptr), ACL_ERROR_INVALID_PARAM, "stepInfo");
   aclprofStepInfo* step = aclprofCreateStepInfo();
   EXPECT_OK(aclprofGetStepTimestamp(step, ACL_STEP_START, nullptr));
   aclprofDestroyStepInfo(step);

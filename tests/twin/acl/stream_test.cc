@@ -49,10 +49,8 @@ TEST_F(StreamTest, ABlockedTaskDelaysNeitherOtherStreamsNorCallers) {
   Gate gate;
   ASSERT_OK(gate.Block(stream_));
   std::atomic<int> done{0};
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return done += 10, ACL_SUCCESS; }, "behind"));
-  ASSERT_OK(Enqueue(
-      other_, [&] { return done += 1, ACL_SUCCESS; }, "beside"));
+  ASSERT_OK(Enqueue(stream_, [&] { return done += 10, ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(other_, [&] { return done += 1, ACL_SUCCESS; }, "beside"));
   ASSERT_OK(aclrtSynchronizeStream(other_));
   EXPECT_EQ(done, 1);
   aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
@@ -67,8 +65,7 @@ TEST_F(StreamTest, ABlockedTaskDelaysNeitherOtherStreamsNorCallers) {
 
 TEST_F(StreamTest, TheDefaultStreamIsTheNullHandle) {
   bool ran = false;
-  ASSERT_OK(Enqueue(
-      nullptr, [&] { return ran = true, ACL_SUCCESS; }, "default"));
+  ASSERT_OK(Enqueue(nullptr, [&] { return ran = true, ACL_SUCCESS; }, "default"));
   ASSERT_OK(aclrtSynchronizeStream(nullptr));
   EXPECT_TRUE(ran);
   EXPECT_EQ(StreamDevice(nullptr), 0);
@@ -95,8 +92,7 @@ TEST_F(StreamTest, AFailureSticksAndDropsLaterTasks) {
   bool ran = false;
   ASSERT_OK(gate.Block(stream_));
   ASSERT_OK(Enqueue(stream_, FailingTask, "bad kernel"));
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
   gate.Open();
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "bad kernel failed");
   EXPECT_FALSE(ran);
@@ -111,8 +107,7 @@ TEST_F(StreamTest, ContinueOnFailureRunsTheRestAndReportsOnce) {
   ASSERT_OK(aclrtSetStreamFailureMode(stream_, ACL_CONTINUE_ON_FAILURE));
   bool ran = false;
   ASSERT_OK(Enqueue(stream_, FailingTask, "bad kernel"));
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "bad kernel");
   EXPECT_TRUE(ran);
   EXPECT_OK(aclrtSynchronizeStream(stream_));
@@ -131,16 +126,14 @@ TEST_F(StreamTest, AWorkersMessageReachesTheSynchronisingThread) {
 }
 
 TEST_F(StreamTest, AnExceptionOfATaskIsItsFailure) {
-  ASSERT_OK(Enqueue(
-      stream_, []() -> aclError { throw std::runtime_error("index 7 out of range"); }, "gather"));
+  ASSERT_OK(Enqueue(stream_, []() -> aclError { throw std::runtime_error("index 7 out of range"); }, "gather"));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "index 7 out of range");
 }
 
 TEST_F(StreamTest, SynchronisationTimeoutsLeaveTheStreamRunning) {
   Gate gate;
   ASSERT_OK(gate.Block(stream_));
-  EXPECT_REFUSED(aclrtSynchronizeStreamWithTimeout(stream_, 5), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                 "still had 1 tasks");
+  EXPECT_REFUSED(aclrtSynchronizeStreamWithTimeout(stream_, 5), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "still had 1 tasks");
   EXPECT_REFUSED(aclrtSynchronizeDeviceWithTimeout(5), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "still had");
   EXPECT_REFUSED(aclrtSynchronizeStreamWithTimeout(stream_, 0), ACL_ERROR_RT_PARAM_INVALID, "timeout is 0");
   gate.Open();
@@ -166,8 +159,7 @@ TEST_F(StreamTest, DestroyingABusyStreamIsRefusedUnlessForced) {
   Gate gate;
   ASSERT_OK(gate.Block(stream_));
   gate.WaitEntered();
-  EXPECT_REFUSED(aclrtDestroyStream(stream_), ACL_ERROR_RT_STREAM_NOT_COMPLETE,
-                 "call aclrtSynchronizeStream first");
+  EXPECT_REFUSED(aclrtDestroyStream(stream_), ACL_ERROR_RT_STREAM_NOT_COMPLETE, "call aclrtSynchronizeStream first");
   EXPECT_OK(aclrtDestroyStreamForce(stream_));
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_INVALID_HANDLE, "not a live stream");
 }
@@ -176,8 +168,7 @@ TEST_F(StreamTest, ADeviceAbortDropsWorkNotifiesWaitersAndLeavesTheStreamUsable)
   Gate gate;
   bool ran = false;
   ASSERT_OK(gate.Block(stream_));
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
+  ASSERT_OK(Enqueue(stream_, [&] { return ran = true, ACL_SUCCESS; }, "behind"));
   aclrtContext context = nullptr;
   ASSERT_OK(aclrtGetCurrentContext(&context));
   std::atomic<bool> waits{false};
@@ -191,8 +182,7 @@ TEST_F(StreamTest, ADeviceAbortDropsWorkNotifiesWaitersAndLeavesTheStreamUsable)
   EXPECT_OK(aclrtDeviceTaskAbort(0, 5000));
   waiter.join();
   EXPECT_FALSE(ran);
-  ASSERT_OK(Enqueue(
-      stream_, [&] { return ran = true, ACL_SUCCESS; }, "again"));
+  ASSERT_OK(Enqueue(stream_, [&] { return ran = true, ACL_SUCCESS; }, "again"));
   EXPECT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_TRUE(ran);
 }
@@ -201,8 +191,7 @@ TEST_F(StreamTest, StreamCountIsLimited) {
   std::vector<aclrtStream> streams;
   aclrtStream stream = nullptr;
   aclError error = ACL_SUCCESS;
-  while ((error = aclrtCreateStream(&stream)) == ACL_SUCCESS && streams.size() < 3000)
-    streams.push_back(stream);
+  while ((error = aclrtCreateStream(&stream)) == ACL_SUCCESS && streams.size() < 3000) streams.push_back(stream);
   EXPECT_EQ(error, ACL_ERROR_RT_NO_STREAM_RESOURCE);
   EXPECT_EQ(streams.size() + 2, 1984u);
   ASSERT_OK(aclrtDestroyStream(streams.back()));
@@ -227,9 +216,8 @@ double ProcessorSeconds() {
 TEST_F(StreamTest, WaitingUsesNoCpu) {
   aclrtEvent never = nullptr;
   ASSERT_OK(aclrtCreateEvent(&never));
-  ASSERT_OK(aclrtStreamWaitEvent(stream_, never));  // a stream that waits for an event
-  ASSERT_OK(Enqueue(
-      other_, [] { return ACL_SUCCESS; }, "once"));  // a stream that has nothing more to do
+  ASSERT_OK(aclrtStreamWaitEvent(stream_, never));                 // a stream that waits for an event
+  ASSERT_OK(Enqueue(other_, [] { return ACL_SUCCESS; }, "once"));  // a stream that has nothing more to do
   std::this_thread::sleep_for(milliseconds(50));
   const double before = ProcessorSeconds();
   aclrtSynchronizeStreamWithTimeout(stream_, 400);  // a thread that synchronises

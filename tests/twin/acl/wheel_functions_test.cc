@@ -63,16 +63,13 @@ TEST_F(WheelFunctionsTest, BinariesAndSharedMemoryAreRefusedByName) {
   EXPECT_REFUSED(aclrtBinaryLoadFromData("", 0, nullptr, &handle), kUnsupported, "BinaryLoadFromData" + why);
   EXPECT_REFUSED(aclrtGetFunctionAddr(nullptr, &handle, &handle), kUnsupported, "GetFunctionAddr" + why);
   EXPECT_REFUSED(rtDevBinaryRegister(nullptr, &handle), kUnsupported, "rtDevBinaryRegister" + why);
-  EXPECT_REFUSED(rtFunctionRegister(nullptr, nullptr, "k", nullptr, 0), kUnsupported,
-                 "rtFunctionRegister" + why);
-  EXPECT_REFUSED(rtKernelLaunch(nullptr, 1, nullptr, 0, nullptr, nullptr), kUnsupported,
-                 "rtKernelLaunch" + why);
-  EXPECT_REFUSED(aclrtMemExportToShareableHandle(nullptr, ACL_MEM_HANDLE_TYPE_NONE, 0, &shareable),
-                 kUnsupported, "aclrtMemExportToShareableHandle" + why);
+  EXPECT_REFUSED(rtFunctionRegister(nullptr, nullptr, "k", nullptr, 0), kUnsupported, "rtFunctionRegister" + why);
+  EXPECT_REFUSED(rtKernelLaunch(nullptr, 1, nullptr, 0, nullptr, nullptr), kUnsupported, "rtKernelLaunch" + why);
+  EXPECT_REFUSED(aclrtMemExportToShareableHandle(nullptr, ACL_MEM_HANDLE_TYPE_NONE, 0, &shareable), kUnsupported,
+                 "aclrtMemExportToShareableHandle" + why);
   EXPECT_REFUSED(aclrtMemImportFromShareableHandle(1, 0, &handle), kUnsupported,
                  "aclrtMemImportFromShareableHandle" + why);
-  EXPECT_REFUSED(aclrtMemSetPidToShareableHandle(1, &pid, 1), kUnsupported,
-                 "aclrtMemSetPidToShareableHandle" + why);
+  EXPECT_REFUSED(aclrtMemSetPidToShareableHandle(1, &pid, 1), kUnsupported, "aclrtMemSetPidToShareableHandle" + why);
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ void ExpectSums() {
     for (T& value : x) value = static_cast<T>(normal(random));
     float wanted = 0;
     for (size_t first = 0; first < n; first += lanes) {
-      const float part =
-          TreeOf<T>(Floats(std::vector<T>(x.begin() + first, x.begin() + std::min(n, first + lanes))));
+      const float part = TreeOf<T>(Floats(std::vector<T>(x.begin() + first, x.begin() + std::min(n, first + lanes))));
       wanted = first == 0 ? part : static_cast<float>(static_cast<T>(wanted + part));
     }
     OnCore core;
@@ -166,8 +165,8 @@ TEST(Arrange, FillsAndGathers) {
   GatherMask(dst, src, 3, true, 10, {1, 1, 8, 0}, taken);  // lanes 0, 4, 8 of the first 10
   EXPECT_EQ(taken, 3u);
   EXPECT_EQ(core.Values(dst, 3)[2], x[8]);
-  GatherMask(dst, src, core.Tensor(std::vector<uint32_t>{0x80000001u, 0, 0, 0, 0, 0, 0, 0}), true, 32,
-             {1, 1, 8, 8}, taken);
+  GatherMask(dst, src, core.Tensor(std::vector<uint32_t>{0x80000001u, 0, 0, 0, 0, 0, 0, 0}), true, 32, {1, 1, 8, 8},
+             taken);
   EXPECT_EQ(taken, 2u);
   EXPECT_EQ(core.Values(dst, 2)[1], x[31]);
   Brcb(dst, src, 1, {1, 8});

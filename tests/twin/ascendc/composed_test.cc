@@ -22,8 +22,8 @@ using Function = std::function<double(double)>;
     ExpectNear(#name, Floats(core.Values(narrow, 64)), Floats(core.Values(result, 64)), wanted, 1e-3); \
   }
 
-void ExpectNear(const char* name, const std::vector<float>& x, const std::vector<float>& found,
-                const Function& wanted, double tolerance) {
+void ExpectNear(const char* name, const std::vector<float>& x, const std::vector<float>& found, const Function& wanted,
+                double tolerance) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double value = wanted(x[i]);
     ASSERT_NEAR(found[i], value, tolerance * (1 + std::fabs(value))) << name << " of " << x[i];
@@ -62,16 +62,14 @@ double Gate(double v, double beta) { return v / (1 + std::exp(-beta * v)); }
 TEST(Activation, EachAgainstTheLibrary) {
   OnCore core;
   const std::vector<float> x = Random<float>(70, 4);
-  const LocalTensor<float> src = core.Tensor(x), dst = core.Tensor(x),
-                           three = core.Tensor(std::vector<float>(70, 3));
+  const LocalTensor<float> src = core.Tensor(x), dst = core.Tensor(x), three = core.Tensor(std::vector<float>(70, 3));
   const auto near = [&](const char* name, const Function& wanted) {
     ExpectNear(name, x, core.Values(dst, 70), wanted, 1e-6);
   };
   Silu(dst, src, 70), near("Silu", [](double v) { return Gate(v, 1); });
   Swish(dst, src, 70, 1.7f), near("Swish", [](double v) { return Gate(v, 1.7); });
   SwiGLU(dst, three, src, 0.5f, 70), near("SwiGLU", [](double v) { return 3 * Gate(v, 0.5); });
-  SwiGLU(dst, three, src, 1.0f, LocalTensor<uint8_t>(), 70),
-      near("SwiGLU", [](double v) { return 3 * Gate(v, 1); });
+  SwiGLU(dst, three, src, 1.0f, LocalTensor<uint8_t>(), 70), near("SwiGLU", [](double v) { return 3 * Gate(v, 1); });
   Gelu(dst, src, 70), near("Gelu", [](double v) {
     return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
   });
@@ -97,8 +95,7 @@ TEST(SoftMax, OfRowsAndWithGivenSums) {
       const std::vector<float> line(x.begin() + row * 16, x.begin() + row * 16 + 15);
       const Softmax wanted(line);
       const std::vector<float> found = core.Values(dst[row * 16], 16);
-      for (int i = 0; i < 15; ++i)
-        ASSERT_NEAR(found[i], std::exp(line[i] - wanted.largest) / wanted.sum, 1e-6);
+      for (int i = 0; i < 15; ++i) ASSERT_NEAR(found[i], std::exp(line[i] - wanted.largest) / wanted.sum, 1e-6);
       ASSERT_EQ(found[15], x[row * 16 + 15]);  // not part of the row
       for (int i = 0; i < 8; ++i) {
         ASSERT_NEAR(core.Values(sum[row * 8], 8)[i], wanted.sum, 1e-5);
@@ -123,35 +120,31 @@ TEST(SoftMax, InPiecesEqualsTheWhole) {
   const std::vector<half> x = Random<half>(64, 4);  // one row in two pieces
   const LocalTensor<half> src = core.Tensor(x), dst = core.Tensor(std::vector<half>(64)),
                           shrinks = core.Empty<half>(16);
-  const LocalTensor<float> sum = core.Empty<float>(8), max = core.Empty<float>(8),
-                           before = core.Empty<float>(8), largest = core.Empty<float>(8);
+  const LocalTensor<float> sum = core.Empty<float>(8), max = core.Empty<float>(8), before = core.Empty<float>(8),
+                           largest = core.Empty<float>(8);
   const SoftMaxShapeInfo piece{1, 32, 1, 32};
   SoftmaxFlashV2<half>(dst, before, largest, src, shrinks, before, largest, {}, piece);
   SoftmaxFlashV2<half, true>(dst[32], sum, max, src[32], shrinks, before, largest, {}, piece);
   const Softmax wanted(Floats(x)), first(Floats(std::vector<half>(x.begin(), x.begin() + 32)));
   EXPECT_NEAR(core.Values(sum, 8)[7], wanted.sum, 1e-4);
   EXPECT_EQ(core.Values(max, 8)[7], wanted.largest);
-  EXPECT_NEAR(static_cast<float>(core.Values(shrinks, 16)[15]), std::exp(first.largest - wanted.largest),
-              1e-3);
+  EXPECT_NEAR(static_cast<float>(core.Values(shrinks, 16)[15]), std::exp(first.largest - wanted.largest), 1e-3);
   for (int i = 0; i < 64; ++i) {
     const double from = i < 32 ? first.largest : wanted.largest;
-    ASSERT_NEAR(static_cast<float>(core.Values(dst, 64)[i]), std::exp(static_cast<float>(x[i]) - from), 1e-3)
-        << i;
+    ASSERT_NEAR(static_cast<float>(core.Values(dst, 64)[i]), std::exp(static_cast<float>(x[i]) - from), 1e-3) << i;
   }
 }
 
 TEST(Norm, OfRows) {
   OnCore core;
-  const std::vector<float> x = Random<float>(48, 4), gamma = Random<float>(16, 5),
-                           beta = Random<float>(16, 6);
+  const std::vector<float> x = Random<float>(48, 4), gamma = Random<float>(16, 5), beta = Random<float>(16, 6);
   const LocalTensor<float> src = core.Tensor(x), dst = core.Tensor(std::vector<float>(48, -9.0f)),
                            g = core.Tensor(gamma), b = core.Tensor(beta), mean = core.Empty<float>(8),
                            variance = core.Empty<float>(8);
   RmsNorm(dst, src, g, 1e-5f, RmsNormTiling{1, 3, 16, 15});
   const auto moments = [&](int row) {
     double first = 0, second = 0;
-    for (int i = 0; i < 15; ++i)
-      first += x[row * 16 + i] / 15, second += x[row * 16 + i] * x[row * 16 + i] / 15;
+    for (int i = 0; i < 15; ++i) first += x[row * 16 + i] / 15, second += x[row * 16 + i] * x[row * 16 + i] / 15;
     return std::pair(first, second);
   };
   for (int i = 0; i < 48; ++i) {
@@ -180,8 +173,7 @@ TEST(Sum, OfRows) {
     for (int row = 0; row < 3; ++row) {
       float total = 0;
       for (int i = 0; i < 5; ++i) total += static_cast<float>(x[row * 16 + i]);
-      EXPECT_EQ(static_cast<float>(core.Values(dst, 3)[row]),
-                static_cast<float>(half(mean ? total / 5 : total)));
+      EXPECT_EQ(static_cast<float>(core.Values(dst, 3)[row]), static_cast<float>(half(mean ? total / 5 : total)));
     }
   }
 }

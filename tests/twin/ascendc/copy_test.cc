@@ -147,8 +147,7 @@ TEST(Queue, DequeuesInOrder) {
 
 TEST(Tensor, CopiesShareTheSameBytes) {
   OnCore core;
-  const LocalTensor<float> local =
-      core.Tensor(std::vector<float>{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f});
+  const LocalTensor<float> local = core.Tensor(std::vector<float>{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f});
   EXPECT_EQ(local.ReinterpretCast<uint32_t>().GetValue(1), 0x40000000u);
   EXPECT_EQ(local[3].GetValue(1), 5.0f);
   EXPECT_EQ(local.ReinterpretCast<half>().GetSize(), 16u);

@@ -104,11 +104,9 @@ TEST_F(Bits, InEveryElementwiseFamily) {
   Axpy(dst = Fresh(), x_, 2.0f, bits_, 2, {1, 1, 8, 8}), Expect(dst, [&](int i) { return a_[i] * 2 - 9; });
   Duplicate(dst = Fresh(), 6.0f, bits_, 2, 1, 8), Expect(dst, [](int) { return 6.0f; });
   Copy(dst = Fresh(), x_, bits_, 2, {1, 1, 8, 8}), Expect(dst, [&](int i) { return a_[i]; });
-  CreateVecIndex(dst = Fresh(), 1.0f, bits_, 2, 1, 8),
-      Expect(dst, [](int i) { return 1.0f + static_cast<float>(i); });
+  CreateVecIndex(dst = Fresh(), 1.0f, bits_, 2, 1, 8), Expect(dst, [](int i) { return 1.0f + static_cast<float>(i); });
   const LocalTensor<int32_t> whole = core_.Tensor(std::vector<int32_t>(128, 5));
-  Cast(dst = Fresh(), whole, RoundMode::CAST_NONE, bits_, 2, {1, 1, 8, 8}),
-      Expect(dst, [](int) { return 5.0f; });
+  Cast(dst = Fresh(), whole, RoundMode::CAST_NONE, bits_, 2, {1, 1, 8, 8}), Expect(dst, [](int) { return 5.0f; });
 }
 
 TEST_F(Bits, InGatherAndSelect) {
@@ -168,10 +166,8 @@ TEST(Compare, ByRepeatsAndByRegister) {
     const std::vector<uint8_t> found = core.Values(bits, static_cast<size_t>(count) / 8);
     for (int i = 0; i < count; ++i) ASSERT_EQ(found[i / 8] >> (i % 8) & 1, holds(i)) << i;
   };
-  Compare(bits, x, y, CMPMODE::LT, 64, 2, {1, 1, 1, 8, 8, 8}),
-      expect([&](int i) { return a[i] < b[i]; }, 128);
-  CompareScalar(bits, x, 0.0f, CMPMODE::GE, 64, 2, {1, 1, 8, 8}),
-      expect([&](int i) { return a[i] >= 0; }, 128);
+  Compare(bits, x, y, CMPMODE::LT, 64, 2, {1, 1, 1, 8, 8, 8}), expect([&](int i) { return a[i] < b[i]; }, 128);
+  CompareScalar(bits, x, 0.0f, CMPMODE::GE, 64, 2, {1, 1, 8, 8}), expect([&](int i) { return a[i] >= 0; }, 128);
   Compares(bits, x, 0.0f, CMPMODE::LT, 64, 2, {1, 1, 8, 8}), expect([&](int i) { return a[i] < 0; }, 128);
   Compare(x, y, CMPMODE::GT, 64, {1, 1, 1, 8, 8, 8});
   Select<float, SELMODE::VSEL_CMPMASK_SPR>(dst, x, y, 2, {1, 1, 1, 8, 8, 8});
@@ -184,8 +180,7 @@ TEST(Compare, ByRepeatsAndByRegister) {
 
 TEST(Scalar, ShiftsRound) {
   OnCore core;
-  const LocalTensor<int32_t> x = core.Tensor(std::vector<int32_t>{5, 6, -5, INT32_MAX}),
-                             dst = core.Empty<int32_t>(8);
+  const LocalTensor<int32_t> x = core.Tensor(std::vector<int32_t>{5, 6, -5, INT32_MAX}), dst = core.Empty<int32_t>(8);
   ShiftRight(dst, x, 2, 4, true);
   EXPECT_EQ(core.Values(dst, 4), (std::vector<int32_t>{1, 2, -1, 536870912}));
   ShiftRight(dst, x, 2, 3, 1, {1, 1, 8, 8}, true);
@@ -219,8 +214,7 @@ TEST(Gather, WholeBlocks) {
   OnCore core;
   const std::vector<float> x = Random<float>(128);
   const LocalTensor<float> dst = core.Empty<float>(64);
-  Gatherb(dst, core.Tensor(x), core.Tensor(std::vector<uint32_t>{224, 192, 160, 128, 96, 64, 32, 0}), 1,
-          {1, 8});
+  Gatherb(dst, core.Tensor(x), core.Tensor(std::vector<uint32_t>{224, 192, 160, 128, 96, 64, 32, 0}), 1, {1, 8});
   for (int i = 0; i < 64; ++i) ASSERT_EQ(core.Values(dst, 64)[i], x[(7 - i / 8) * 8 + i % 8]) << i;
 }
 
@@ -301,8 +295,7 @@ TEST(Debug, PrintsTextAndTensors) {
   PRINTF("%d of %s\n", 3, "four");
   DumpTensor(tensor, 5, 2);
   tik2::DumpTensor(Global(memory), 6, 2);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(),
-            "3 of four\nblock 0, dump 5: 1.5 -2\nblock 0, dump 6: 7 8\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "3 of four\nblock 0, dump 5: 1.5 -2\nblock 0, dump 6: 7 8\n");
 }
 
 struct Tiling {

@@ -154,8 +154,7 @@ class QuantizeRows {
 
 }  // namespace
 
-extern "C" __global__ __aicore__ void sample_quantize(GM_ADDR input, GM_ADDR output, GM_ADDR scales,
-                                                      GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void sample_quantize(GM_ADDR input, GM_ADDR output, GM_ADDR scales, GM_ADDR sizes) {
   QuantizeRows op;
   op.Init(input, output, scales, sizes);
   op.Run();
@@ -165,8 +164,7 @@ extern "C" __global__ __aicore__ void sample_quantize(GM_ADDR input, GM_ADDR out
 // after a barrier over all blocks, each copies its rows once more, through a bound queue.
 using namespace AscendC;
 
-__global__ __vector__ void sample_rows(__gm__ float* x, __gm__ float* y, GM_ADDR workspace,
-                                       samples::RowTiling t) {
+__global__ __vector__ void sample_rows(__gm__ float* x, __gm__ float* y, GM_ADDR workspace, samples::RowTiling t) {
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<> ping_pong, small;

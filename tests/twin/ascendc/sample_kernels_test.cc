@@ -37,8 +37,7 @@ TEST_P(Samples, QuantizePacksFourBits) {
   half* scales = Memory<half>(kGroups);
   int64_t* sizes = Memory<int64_t>(2);
   sizes[0] = kRows, sizes[1] = kColumns;
-  for (int i = 0; i < kRows * kColumns; ++i)
-    x[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i / 32 + 1);
+  for (int i = 0; i < kRows * kColumns; ++i) x[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i / 32 + 1);
   ACLRT_LAUNCH_KERNEL(sample_quantize)(4, stream_, x, packed, scales, sizes);
   ExpectDone();
   for (int i = 0; i < kRows * kColumns; ++i) {

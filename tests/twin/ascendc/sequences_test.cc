@@ -82,8 +82,8 @@ TEST(Sequences, TopKOfRowsWithTheirIndices) {
                                          return flags;
                                        }())
                                        .ReinterpretCast<bool>();
-  TopK<float, true, true, false, TopKMode::TOPK_NSMALL>(value, index, src, names, second, 2, TopkTiling(),
-                                                        {2, 32, 32}, false);
+  TopK<float, true, true, false, TopKMode::TOPK_NSMALL>(value, index, src, names, second, 2, TopkTiling(), {2, 32, 32},
+                                                        false);
   values = core.Values(value, 4);
   indices = core.Values(index, 4);
   EXPECT_EQ(values[0], 0);

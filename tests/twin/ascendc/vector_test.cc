@@ -7,12 +7,10 @@ namespace {
 constexpr size_t kCounts[] = {1, 7, 8, 31, 64, 65, 200};
 
 template <typename T>
-using Binary = void (*)(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<T>&, const int32_t&,
-                        Where);
+using Binary = void (*)(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<T>&, const int32_t&, Where);
 
 template <typename T>
-void ExpectBinary(const char* name, Binary<T> function,
-                  const std::function<float(float, float, float)>& wanted) {
+void ExpectBinary(const char* name, Binary<T> function, const std::function<float(float, float, float)>& wanted) {
   for (const size_t n : kCounts) {
     OnCore core;
     const std::vector<T> a = Random<T>(n, 1), b = Random<T>(n, 2), d = Random<T>(n + 1, 3);
@@ -20,8 +18,8 @@ void ExpectBinary(const char* name, Binary<T> function,
     function(dst, core.Tensor(a), core.Tensor(b), static_cast<int32_t>(n), Where::Here());
     const std::vector<T> found = core.Values(dst, n + 1);
     for (size_t i = 0; i < n; ++i) {
-      const T value = static_cast<T>(
-          wanted(static_cast<float>(d[i]), static_cast<float>(a[i]), static_cast<float>(b[i])));
+      const T value =
+          static_cast<T>(wanted(static_cast<float>(d[i]), static_cast<float>(a[i]), static_cast<float>(b[i])));
       ASSERT_EQ(static_cast<float>(found[i]), static_cast<float>(value)) << name << " " << i << " of " << n;
     }
     ASSERT_EQ(static_cast<float>(found[n]), static_cast<float>(d[n])) << name << " wrote past its count";
@@ -130,8 +128,7 @@ TEST(MaskAndRepeat, AnyStridesAndOffsets) {
     const bool by_bits = pick(0, 1) == 0;
     const auto repeats = static_cast<uint8_t>(pick(1, 5));
     const auto u8 = [](int v) { return static_cast<uint8_t>(v); };
-    const BinaryRepeatParams p{u8(block[0]), u8(block[1]), u8(block[2]),
-                               u8(step[0]),  u8(step[1]),  u8(step[2])};
+    const BinaryRepeatParams p{u8(block[0]), u8(block[1]), u8(block[2]), u8(step[0]), u8(step[1]), u8(step[2])};
     const auto tensor = [&](int k) { return all[static_cast<uint32_t>(at[k])]; };
     if (by_bits) Add(tensor(0), tensor(1), tensor(2), bits, repeats, p);
     if (!by_bits) Add(tensor(0), tensor(1), tensor(2), lanes, repeats, p);
@@ -163,8 +160,7 @@ TEST(Scalar, ByCount) {
     Muls(dst, x, -2.0f, static_cast<int32_t>(n)), expect("Muls", [](float v) { return v * -2.0f; });
     Maxs(dst, x, 0.5f, static_cast<int32_t>(n)), expect("Maxs", [](float v) { return std::max(v, 0.5f); });
     Mins(dst, x, 0.5f, static_cast<int32_t>(n)), expect("Mins", [](float v) { return std::min(v, 0.5f); });
-    LeakyRelu(dst, x, 0.25f, static_cast<int32_t>(n)),
-        expect("LeakyRelu", [](float v) { return v < 0 ? v / 4 : v; });
+    LeakyRelu(dst, x, 0.25f, static_cast<int32_t>(n)), expect("LeakyRelu", [](float v) { return v < 0 ? v / 4 : v; });
     Duplicate(dst, 4.0f, static_cast<int32_t>(n));
     Axpy(dst, x, 2.0f, static_cast<int32_t>(n)), expect("Axpy", [](float v) { return 4.0f + v * 2.0f; });
   }
@@ -261,8 +257,7 @@ TEST(Cast, FloatToHalfAndBfloat16ByMode) {
   EXPECT_EQ(by(RoundMode::CAST_TRUNC), (std::vector<float>{1, -1, 1, 1 + step}));
   EXPECT_EQ(by(RoundMode::CAST_ODD), (std::vector<float>{1 + step, -1 - step, 1 + step, 1 + step}));
   const LocalTensor<bfloat16_t> narrow = core.Empty<bfloat16_t>(4);
-  Cast(narrow, core.Tensor(std::vector<float>{1 + 0x1p-9f, -1 - 0x1p-9f, 1e-40f, 3e38f}),
-       RoundMode::CAST_CEIL, 4);
+  Cast(narrow, core.Tensor(std::vector<float>{1 + 0x1p-9f, -1 - 0x1p-9f, 1e-40f, 3e38f}), RoundMode::CAST_CEIL, 4);
   EXPECT_EQ(core.Values(narrow, 4)[0].bits, 0x3f81);
   EXPECT_EQ(core.Values(narrow, 4)[1].bits, 0xbf80);
 }
@@ -297,8 +292,7 @@ TEST(Cast, EveryHalfBothWays) {
 TEST(Cast, WholeNumbersByMode) {
   std::vector<float> x;
   for (int i = -300; i <= 300; ++i) {
-    for (const float at :
-         {static_cast<float>(i), static_cast<float>(i) + 0.5f, 8388600.0f + static_cast<float>(i)})
+    for (const float at : {static_cast<float>(i), static_cast<float>(i) + 0.5f, 8388600.0f + static_cast<float>(i)})
       x.insert(x.end(), {std::nextafter(at, -kInfinity), at, std::nextafter(at, kInfinity)});
   }
   const auto n = static_cast<uint32_t>(x.size());

@@ -17,10 +17,8 @@ constexpr double kPatience = 30;
 constexpr aclError kOutOfMemory = 207001;  // ACL_ERROR_RT_MEMORY_ALLOCATION, missing in the wheel's headers
 
 Environment Short(bool tcp) {
-  Environment environment = {{"TWIN_SHORT_TIMEOUTS", "1"},
-                             {"HCCL_CONNECT_TIMEOUT", "2"},
-                             {"HCCL_EXEC_TIMEOUT", "2"},
-                             {"HCCL_BUFFSIZE", "4"}};
+  Environment environment = {
+      {"TWIN_SHORT_TIMEOUTS", "1"}, {"HCCL_CONNECT_TIMEOUT", "2"}, {"HCCL_EXEC_TIMEOUT", "2"}, {"HCCL_BUFFSIZE", "4"}};
   if (tcp) environment.push_back({"TWIN_HCCL_TRANSPORT", "tcp"});
   return environment;
 }
@@ -75,8 +73,7 @@ TEST_P(ConformanceAbsence, ARankThatNeverCallsIsATimeoutForTheOthers) {
     if (me.rank == 1) me.Linger();
     const double start = Seconds();
     std::vector<float> values(1000);
-    const HcclResult call =
-        HcclAllReduce(values.data(), values.data(), 1000, kType, kSum, me.comm, me.stream);
+    const HcclResult call = HcclAllReduce(values.data(), values.data(), 1000, kType, kSum, me.comm, me.stream);
     me.Record(call, aclrtSynchronizeStream(me.stream));
     me.report().at -= start;
     me.report().after = HcclAllReduce(values.data(), values.data(), 1000, kType, kSum, me.comm, me.stream);
@@ -89,8 +86,7 @@ TEST_P(ConformanceAbsence, ARankThatNeverCallsIsATimeoutForTheOthers) {
     EXPECT_NE(report.stream, ACL_SUCCESS);
     EXPECT_GE(report.at, 1.9) << "it gave up before HCCL_EXEC_TIMEOUT";
     EXPECT_EQ(report.after, HCCL_E_TIMEOUT) << report.text;
-    EXPECT_NE(std::string(report.text).find("1"), std::string::npos)
-        << "the absent rank is not named: " << report.text;
+    EXPECT_NE(std::string(report.text).find("1"), std::string::npos) << "the absent rank is not named: " << report.text;
     EXPECT_TRUE(ranks.EndedWell(rank, kPatience));
   }
 }
@@ -130,8 +126,7 @@ TEST(ConformanceMemory, AFullDeviceReportsOutOfMemoryAndRecovers) {
     Report& report = me.report();
     void *large = nullptr, *fill = nullptr;
     report.stream = aclrtMalloc(&large, 2048 * kMegabyte, ACL_MEM_MALLOC_NORMAL_ONLY);
-    if (me.rank == 0 && aclrtMalloc(&fill, 700 * kMegabyte, ACL_MEM_MALLOC_NORMAL_ONLY) != ACL_SUCCESS)
-      _exit(5);
+    if (me.rank == 0 && aclrtMalloc(&fill, 700 * kMegabyte, ACL_MEM_MALLOC_NORMAL_ONLY) != ACL_SUCCESS) _exit(5);
     report.call = me.Join();  // needs 2 x 200 MB, which rank 0 no longer has
     me.Reached(1);
     me.AwaitRelease(1);

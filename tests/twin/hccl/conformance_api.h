@@ -20,8 +20,8 @@ const char* HcclGetErrorString(HcclResult code);
 HcclResult HcclGetRankId(HcclComm comm, uint32_t* rank);
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize);
 HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue);
-HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType,
-                          const void* recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream);
+HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType, const void* recvBuf,
+                          HcclDataType recvType, HcclComm comm, aclrtStream stream);
 aclError aclrtLaunchHostFunc(aclrtStream stream, void (*fn)(void*), void* args);
 }
 

@@ -19,9 +19,7 @@ constexpr HcclReduceOp kSum = HCCL_REDUCE_SUM;
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 void SleepOnStream(void* seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(*static_cast<double*>(seconds)));
@@ -140,10 +138,9 @@ TEST(ConformanceAsync, CopiesBeforeAndAfterACollectiveKeepTheirOrder) {
       ASSERT_EQ(aclrtMemcpyAsync(values.data, values.bytes, from + round * kCount, values.bytes,
                                  ACL_MEMCPY_HOST_TO_DEVICE, rank.stream),
                 ACL_SUCCESS);
-      ASSERT_EQ(HcclAllReduce(values.data, values.data, kCount, kType, kSum, rank.comm, rank.stream),
-                HCCL_SUCCESS);
-      ASSERT_EQ(aclrtMemcpyAsync(static_cast<float*>(out) + round * kCount, values.bytes, values.data,
-                                 values.bytes, ACL_MEMCPY_DEVICE_TO_HOST, rank.stream),
+      ASSERT_EQ(HcclAllReduce(values.data, values.data, kCount, kType, kSum, rank.comm, rank.stream), HCCL_SUCCESS);
+      ASSERT_EQ(aclrtMemcpyAsync(static_cast<float*>(out) + round * kCount, values.bytes, values.data, values.bytes,
+                                 ACL_MEMCPY_DEVICE_TO_HOST, rank.stream),
                 ACL_SUCCESS);
     }
     ASSERT_EQ(aclrtSynchronizeStream(rank.stream), ACL_SUCCESS);
@@ -167,8 +164,7 @@ TEST(ConformanceAsync, AnEventOrdersACollectiveBeforeWorkOnAnotherStream) {
     for (int round = 1; round <= 20; ++round) {
       float one = static_cast<float>(round), result = 0;
       ASSERT_EQ(aclrtMemcpy(values.data, 4, &one, 4, ACL_MEMCPY_HOST_TO_DEVICE), ACL_SUCCESS);
-      ASSERT_EQ(HcclAllReduce(values.data, values.data, 1 << 20, kType, kSum, rank.comm, rank.stream),
-                HCCL_SUCCESS);
+      ASSERT_EQ(HcclAllReduce(values.data, values.data, 1 << 20, kType, kSum, rank.comm, rank.stream), HCCL_SUCCESS);
       ASSERT_EQ(aclrtRecordEvent(done, rank.stream), ACL_SUCCESS);
       ASSERT_EQ(aclrtStreamWaitEvent(other, done), ACL_SUCCESS);
       ASSERT_EQ(aclrtMemcpyAsync(&result, 4, values.data, 4, ACL_MEMCPY_DEVICE_TO_HOST, other), ACL_SUCCESS);

@@ -59,8 +59,7 @@ bool Measure(HcclComm comm, aclrtStream stream, int rank, int size, size_t count
   size_t wrong = 0;
   for (const float value : host) wrong += value != wanted;
   const double us = milliseconds * 1000.0 / rounds;
-  if (rank == 0)
-    std::printf("%12zu %14.2f %10.4f %s\n", bytes, us, bytes / us / 1e3, wrong ? "failed" : "success");
+  if (rank == 0) std::printf("%12zu %14.2f %10.4f %s\n", bytes, us, bytes / us / 1e3, wrong ? "failed" : "success");
   CHECK_ACL(aclrtDestroyEvent(start));
   CHECK_ACL(aclrtDestroyEvent(stop));
   CHECK_ACL(aclrtFree(send));
@@ -89,8 +88,7 @@ int main(int argc, char** argv) {
   CHECK_ACL(aclrtCreateStream(&stream));
   if (rank == 0) std::printf("%12s %14s %10s %s\n", "bytes", "us", "GB/s", "check");
   bool good = true;
-  for (size_t bytes = 8; bytes <= (8 << 20); bytes *= 4)
-    good = Measure(comm, stream, rank, size, bytes / 4) && good;
+  for (size_t bytes = 8; bytes <= (8 << 20); bytes *= 4) good = Measure(comm, stream, rank, size, bytes / 4) && good;
   CHECK_HCCL(HcclCommDestroy(comm));
   CHECK_ACL(aclrtDestroyStream(stream));
   CHECK_ACL(aclrtResetDevice(rank % static_cast<int>(devices)));

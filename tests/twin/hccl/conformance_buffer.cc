@@ -31,8 +31,7 @@ Buffer::Buffer(Memory memory, const Bytes& content) : memory_(memory), bytes_(co
   void* block = nullptr;
   Need(aclrtMalloc(&block, whole.size(), ACL_MEM_MALLOC_NORMAL_ONLY), "aclrtMalloc");
   block_ = static_cast<uint8_t*>(block);
-  Need(aclrtMemcpy(block_, whole.size(), whole.data(), whole.size(), ACL_MEMCPY_HOST_TO_DEVICE),
-       "aclrtMemcpy");
+  Need(aclrtMemcpy(block_, whole.size(), whole.data(), whole.size(), ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy");
 }
 
 Buffer::~Buffer() {
@@ -48,8 +47,7 @@ Bytes Buffer::Read() const {
   if (memory_ == Memory::kHost) {
     std::memcpy(whole.data(), block_, whole.size());
   } else {
-    Need(aclrtMemcpy(whole.data(), whole.size(), block_, whole.size(), ACL_MEMCPY_DEVICE_TO_HOST),
-         "aclrtMemcpy");
+    Need(aclrtMemcpy(whole.data(), whole.size(), block_, whole.size(), ACL_MEMCPY_DEVICE_TO_HOST), "aclrtMemcpy");
   }
   const auto marked = [](uint8_t b) { return b == kMark; };
   guards_intact_ = std::all_of(whole.begin(), whole.begin() + kGuard, marked) &&

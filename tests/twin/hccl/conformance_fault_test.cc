@@ -38,9 +38,8 @@ struct Fault {
 
 std::string Name(const ::testing::TestParamInfo<Fault>& info) {
   static const char* const moments[] = {"Before", "Waiting", "Receiving", "MiddleOfLarge", "After"};
-  return std::string(moments[static_cast<int>(info.param.moment)]) + std::to_string(info.param.size) +
-         "Ranks" + (info.param.tcp ? "Tcp" : "SharedMemory") +
-         (info.param.first_dies ? "FirstDies" : "LastDies");
+  return std::string(moments[static_cast<int>(info.param.moment)]) + std::to_string(info.param.size) + "Ranks" +
+         (info.param.tcp ? "Tcp" : "SharedMemory") + (info.param.first_dies ? "FirstDies" : "LastDies");
 }
 
 std::vector<Fault> AllFaults() {
@@ -64,8 +63,7 @@ Environment For(const Fault& fault) {
 
 void ReduceAndRecord(Member& me) {
   std::vector<float> values(1000);
-  const HcclResult call =
-      HcclAllReduce(values.data(), values.data(), values.size(), kType, kSum, me.comm, me.stream);
+  const HcclResult call = HcclAllReduce(values.data(), values.data(), values.size(), kType, kSum, me.comm, me.stream);
   me.Reached(2);
   me.Record(call, aclrtSynchronizeStream(me.stream));
 }
@@ -173,8 +171,7 @@ TEST(ConformanceFaultOther, ASubCommunicatorLearnsOfItsDeadMember) {
     HcclCommConfigInit(&config);
     config.hcclBufferSize = 4;
     HcclComm global = me.comm;
-    if (HcclCreateSubCommConfig(&global, 2, members, me.rank / 2, me.rank % 2, &config, &me.comm) !=
-        HCCL_SUCCESS) {
+    if (HcclCreateSubCommConfig(&global, 2, members, me.rank / 2, me.rank % 2, &config, &me.comm) != HCCL_SUCCESS) {
       _exit(5);
     }
     me.Reached(1);

@@ -15,8 +15,7 @@ constexpr int kMaxReports = 20;
 int reports = 0;
 
 [[noreturn]] void Die(const std::string& what, int code) {
-  std::fprintf(stderr, "rank %u: %s returned %d: %s\n", TheWorld().rank, what.c_str(), code,
-               RecentError().c_str());
+  std::fprintf(stderr, "rank %u: %s returned %d: %s\n", TheWorld().rank, what.c_str(), code, RecentError().c_str());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
@@ -33,8 +32,8 @@ std::string FirstDifference(const Bytes& actual, const Bytes& expected) {
   if (a == actual.end() && e == expected.end()) return "";
   const auto place = static_cast<size_t>(a - actual.begin());
   if (a == actual.end() || e == expected.end()) return "sizes differ";
-  return "byte " + std::to_string(place) + " of " + std::to_string(expected.size()) + " is " +
-         std::to_string(*a) + ", wanted " + std::to_string(*e);
+  return "byte " + std::to_string(place) + " of " + std::to_string(expected.size()) + " is " + std::to_string(*a) +
+         ", wanted " + std::to_string(*e);
 }
 
 void CallAndWait(const Case& c, const std::string& variant, void* send, void* receive) {

@@ -43,8 +43,7 @@ double Factor(HcclDataType type, uint64_t hash, uint32_t rank) {
   const bool negative = hash & 1;
   double magnitude = 1 + static_cast<double>((hash >> 1) % 3);
   if (type == HCCL_DATA_TYPE_INT8) magnitude = 1 + static_cast<double>((hash >> 1) % 2 && rank < 6);
-  if (type == HCCL_DATA_TYPE_FP16)
-    magnitude = std::initializer_list<double>{0.5, 1, 1.5, 2}.begin()[(hash >> 1) % 4];
+  if (type == HCCL_DATA_TYPE_FP16) magnitude = std::initializer_list<double>{0.5, 1, 1.5, 2}.begin()[(hash >> 1) % 4];
   return negative ? -magnitude : magnitude;
 }
 

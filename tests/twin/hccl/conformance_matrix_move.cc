@@ -39,8 +39,7 @@ TEST(ConformanceMove, BroadcastEqualsMpi) {
     root = (root + 1) % w.size;
     const Bytes before = Bits(type.type, w.rank, count);
     Bytes expected = before;
-    MPI_Bcast(expected.data(), static_cast<int>(expected.size()), MPI_BYTE, static_cast<int>(root),
-              MPI_COMM_WORLD);
+    MPI_Bcast(expected.data(), static_cast<int>(expected.size()), MPI_BYTE, static_cast<int>(root), MPI_COMM_WORLD);
     for (const Memory memory : {Memory::kDevice, Memory::kHost}) {
       Buffer buffer(memory, before);
       Need(HcclBroadcast(buffer.data(), count, type.type, root, w.comm, w.stream), "broadcast" + what);
@@ -59,8 +58,7 @@ TEST(ConformanceMove, ScatterEqualsMpi) {
     const int bytes = static_cast<int>(count * type.bytes);
     const Bytes send = Bits(type.type, w.rank, count * w.size);
     Bytes expected(bytes);
-    MPI_Scatter(send.data(), bytes, MPI_BYTE, expected.data(), bytes, MPI_BYTE, static_cast<int>(root),
-                MPI_COMM_WORLD);
+    MPI_Scatter(send.data(), bytes, MPI_BYTE, expected.data(), bytes, MPI_BYTE, static_cast<int>(root), MPI_COMM_WORLD);
     RunCase({.name = "scatter" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
                return HcclScatter(s, r, count, type.type, root, w.comm, w.stream);
              }});
@@ -79,9 +77,7 @@ TEST(ConformanceMove, AllGatherEqualsMpi) {
              .expected = expected,
              .in_place = InPlace::kSendInsideReceive,
              .in_place_offset = w.rank * send.size(),
-             .call = [=, &w](void* s, void* r) {
-               return HcclAllGather(s, r, count, type.type, w.comm, w.stream);
-             }});
+             .call = [=, &w](void* s, void* r) { return HcclAllGather(s, r, count, type.type, w.comm, w.stream); }});
   });
 }
 
@@ -89,19 +85,15 @@ TEST(ConformanceMove, AllGatherVEqualsMpiAndLeavesTheGapsAlone) {
   const World& w = TheWorld();
   ForEachTypeAndCount([&](const TypeInfo& type, size_t base, const std::string& what) {
     Layout layout;
-    for (uint32_t rank = 0; rank < w.size; ++rank)
-      layout.Add(rank == 1 ? 0 : base / (rank + 1), rank % 3, type.bytes);
+    for (uint32_t rank = 0; rank < w.size; ++rank) layout.Add(rank == 1 ? 0 : base / (rank + 1), rank % 3, type.bytes);
     const uint64_t mine = layout.counts[w.rank];
     const Bytes send = Bits(type.type, w.rank, mine);
     Bytes expected = Untouched(layout.end * type.bytes);
-    MPI_Allgatherv(send.data(), layout.mpi_counts[w.rank], MPI_BYTE, expected.data(),
-                   layout.mpi_counts.data(), layout.mpi_places.data(), MPI_BYTE, MPI_COMM_WORLD);
-    RunCase({.name = "all-gather-v" + what,
-             .send = send,
-             .expected = expected,
-             .call = [=, &w](void* s, void* r) {
-               return HcclAllGatherV(s, mine, r, layout.counts.data(), layout.places.data(), type.type,
-                                     w.comm, w.stream);
+    MPI_Allgatherv(send.data(), layout.mpi_counts[w.rank], MPI_BYTE, expected.data(), layout.mpi_counts.data(),
+                   layout.mpi_places.data(), MPI_BYTE, MPI_COMM_WORLD);
+    RunCase({.name = "all-gather-v" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
+               return HcclAllGatherV(s, mine, r, layout.counts.data(), layout.places.data(), type.type, w.comm,
+                                     w.stream);
              }});
   });
 }
@@ -114,10 +106,9 @@ TEST(ConformanceMove, AllToAllEqualsMpi) {
     const Bytes send = Bits(type.type, w.rank, count * w.size);
     Bytes expected(send.size());
     MPI_Alltoall(send.data(), bytes, MPI_BYTE, expected.data(), bytes, MPI_BYTE, MPI_COMM_WORLD);
-    RunCase(
-        {.name = "all-to-all" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
-           return HcclAlltoAll(s, count, type.type, r, count, type.type, w.comm, w.stream);
-         }});
+    RunCase({.name = "all-to-all" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
+               return HcclAlltoAll(s, count, type.type, r, count, type.type, w.comm, w.stream);
+             }});
   });
 }
 
@@ -138,10 +129,7 @@ TEST(ConformanceMove, AllToAllVEqualsMpiAndLeavesTheGapsAlone) {
     Bytes expected = Untouched(in.end * type.bytes);
     MPI_Alltoallv(send.data(), out.mpi_counts.data(), out.mpi_places.data(), MPI_BYTE, expected.data(),
                   in.mpi_counts.data(), in.mpi_places.data(), MPI_BYTE, MPI_COMM_WORLD);
-    RunCase({.name = "all-to-all-v" + what,
-             .send = send,
-             .expected = expected,
-             .call = [=, &w](void* s, void* r) {
+    RunCase({.name = "all-to-all-v" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
                return HcclAlltoAllV(s, out.counts.data(), out.places.data(), type.type, r, in.counts.data(),
                                     in.places.data(), type.type, w.comm, w.stream);
              }});
@@ -165,10 +153,7 @@ TEST(ConformanceMove, AllToAllVCEqualsMpi) {
     Bytes expected(in.end * type.bytes);
     MPI_Alltoallv(send.data(), out.mpi_counts.data(), out.mpi_places.data(), MPI_BYTE, expected.data(),
                   in.mpi_counts.data(), in.mpi_places.data(), MPI_BYTE, MPI_COMM_WORLD);
-    RunCase({.name = "all-to-all-vc" + what,
-             .send = send,
-             .expected = expected,
-             .call = [=, &w](void* s, void* r) {
+    RunCase({.name = "all-to-all-vc" + what, .send = send, .expected = expected, .call = [=, &w](void* s, void* r) {
                return HcclAlltoAllVC(s, matrix.data(), type.type, r, type.type, w.comm, w.stream);
              }});
   });

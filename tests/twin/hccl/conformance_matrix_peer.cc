@@ -11,20 +11,15 @@
 namespace conformance {
 namespace {
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-void Wait(const std::string& what) {
-  NeedAcl(aclrtSynchronizeStream(TheWorld().stream), what + ", synchronising");
-}
+void Wait(const std::string& what) { NeedAcl(aclrtSynchronizeStream(TheWorld().stream), what + ", synchronising"); }
 
 TEST(ConformancePeer, SendAndReceiveAroundARing) {
   const World& w = TheWorld();
   if (w.size == 1) {
     int32_t value = 0;
-    EXPECT_EQ(HcclSend(&value, 1, HCCL_DATA_TYPE_INT32, 1, w.comm, w.stream), HCCL_E_PARA)
-        << "there is no rank 1";
+    EXPECT_EQ(HcclSend(&value, 1, HCCL_DATA_TYPE_INT32, 1, w.comm, w.stream), HCCL_E_PARA) << "there is no rank 1";
     return;
   }
   const uint32_t next = (w.rank + 1) % w.size;
@@ -86,8 +81,7 @@ TEST(ConformancePeer, BatchExchangesWithEveryPeerInAnyOrder) {
                    items.push_back(w.rank % 2 ? receiving : sending);
                    items.push_back(w.rank % 2 ? sending : receiving);
                  }
-                 return HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), w.comm,
-                                          w.stream);
+                 return HcclBatchSendRecv(items.data(), static_cast<uint32_t>(items.size()), w.comm, w.stream);
                }});
     }
   }
@@ -114,8 +108,7 @@ TEST(ConformancePeer, SubCommunicatorRanksFollowTheListOrder) {
   for (uint32_t rank = 0; rank < w.size; ++rank) {
     if (rank % 2 == w.rank % 2) members.push_back(rank);
   }
-  const auto mine =
-      static_cast<uint32_t>(std::find(members.begin(), members.end(), w.rank) - members.begin());
+  const auto mine = static_cast<uint32_t>(std::find(members.begin(), members.end(), w.rank) - members.begin());
   const auto size = static_cast<uint32_t>(members.size());
   HcclCommConfig config;
   HcclCommConfigInit(&config);
@@ -141,9 +134,7 @@ TEST(ConformancePeer, SubCommunicatorRanksFollowTheListOrder) {
   RunCase({.name = "all-gather of a sub-communicator",
            .send = Bits(HCCL_DATA_TYPE_INT32, w.rank, 1000),
            .expected = expected,
-           .call = [&](void* s, void* r) {
-             return HcclAllGather(s, r, 1000, HCCL_DATA_TYPE_INT32, sub, w.stream);
-           }});
+           .call = [&](void* s, void* r) { return HcclAllGather(s, r, 1000, HCCL_DATA_TYPE_INT32, sub, w.stream); }});
   Need(HcclCommDestroy(sub), "HcclCommDestroy");
 }
 
@@ -156,8 +147,7 @@ TEST(ConformancePeer, RanksOutsideASubCommunicatorGetNone) {
   HcclComm parent = w.comm;
   HcclComm sub = nullptr;
   if (w.rank == 0) {
-    Need(HcclCreateSubCommConfig(&parent, 1, only, 3, 0, &config, &sub),
-         "a member's HcclCreateSubCommConfig");
+    Need(HcclCreateSubCommConfig(&parent, 1, only, 3, 0, &config, &sub), "a member's HcclCreateSubCommConfig");
     EXPECT_NE(sub, nullptr);
     Need(HcclCommDestroy(sub), "HcclCommDestroy");
   } else {
@@ -173,15 +163,12 @@ TEST(ConformancePeer, AChainOfCollectivesNeedsNoHostSynchronisation) {
   constexpr size_t count = 999;
   Buffer values(Memory::kDevice, Bytes(count * 8 * w.size));
   std::vector<int64_t> start(count * w.size, static_cast<int64_t>(w.rank));
-  NeedAcl(
-      aclrtMemcpy(values.data(), start.size() * 8, start.data(), start.size() * 8, ACL_MEMCPY_HOST_TO_DEVICE),
-      "");
+  NeedAcl(aclrtMemcpy(values.data(), start.size() * 8, start.data(), start.size() * 8, ACL_MEMCPY_HOST_TO_DEVICE), "");
   auto* part = values.data() + w.rank * count * 8;
   const auto max = HCCL_REDUCE_MAX;
   const auto type = HCCL_DATA_TYPE_INT64;
   for (uint32_t round = 0; round < 100; ++round) {
-    Need(HcclAllReduce(values.data(), values.data(), 1 + round % count, type, max, w.comm, w.stream),
-         "all-reduce");
+    Need(HcclAllReduce(values.data(), values.data(), 1 + round % count, type, max, w.comm, w.stream), "all-reduce");
     Need(HcclReduceScatter(values.data(), part, count, type, max, w.comm, w.stream), "reduce-scatter");
     Need(HcclAllGather(part, values.data(), count, type, w.comm, w.stream), "all-gather");
     Need(HcclBroadcast(values.data(), count, type, round % w.size, w.comm, w.stream), "broadcast");

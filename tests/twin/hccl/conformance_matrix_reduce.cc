@@ -74,8 +74,7 @@ Bytes Slice(const Bytes& bytes, size_t first, size_t size) {
 void ForEachReduction(const std::function<void(HcclDataType, HcclReduceOp, const std::string&)>& body) {
   for (const TypeInfo& type : AllTypes()) {
     for (const HcclReduceOp op : kAllOps) {
-      if (Reducible(type.type, op))
-        body(type.type, op, std::string(" ") + OpName(op) + " of " + type.name + " x ");
+      if (Reducible(type.type, op)) body(type.type, op, std::string(" ") + OpName(op) + " of " + type.name + " x ");
     }
   }
 }
@@ -83,8 +82,7 @@ void ForEachReduction(const std::function<void(HcclDataType, HcclReduceOp, const
 Bytes AllReduced(HcclDataType type, HcclReduceOp op, size_t count, const Bytes& send) {
   const MpiData data = ToMpi(type, send);
   Bytes result(data.bytes.size());
-  MPI_Allreduce(data.bytes.data(), result.data(), static_cast<int>(count), data.type, MpiOp(op),
-                MPI_COMM_WORLD);
+  MPI_Allreduce(data.bytes.data(), result.data(), static_cast<int>(count), data.type, MpiOp(op), MPI_COMM_WORLD);
   return FromMpi(type, result);
 }
 
@@ -97,9 +95,7 @@ TEST(ConformanceReduce, AllReduceEqualsMpi) {
                .send = send,
                .expected = AllReduced(type, op, count, send),
                .in_place = InPlace::kSame,
-               .call = [=, &w](void* s, void* r) {
-                 return HcclAllReduce(s, r, count, type, op, w.comm, w.stream);
-               }});
+               .call = [=, &w](void* s, void* r) { return HcclAllReduce(s, r, count, type, op, w.comm, w.stream); }});
     }
   });
 }
@@ -116,14 +112,13 @@ TEST(ConformanceReduce, ReduceEqualsMpiOnTheRootAndTouchesNothingElse) {
       MPI_Reduce(data.bytes.data(), reduced.data(), static_cast<int>(count), data.type, MpiOp(op),
                  static_cast<int>(root), MPI_COMM_WORLD);
       const Bytes expected = w.rank == root ? FromMpi(type, reduced) : Untouched(send.size());
-      RunCase({.name = "reduce" + pair + std::to_string(count) + " to " + std::to_string(root),
-               .send = send,
-               .expected = expected,
-               .in_place = InPlace::kSame,
-               .in_place_result = w.rank == root,
-               .call = [=, &w](void* s, void* r) {
-                 return HcclReduce(s, r, count, type, op, root, w.comm, w.stream);
-               }});
+      RunCase(
+          {.name = "reduce" + pair + std::to_string(count) + " to " + std::to_string(root),
+           .send = send,
+           .expected = expected,
+           .in_place = InPlace::kSame,
+           .in_place_result = w.rank == root,
+           .call = [=, &w](void* s, void* r) { return HcclReduce(s, r, count, type, op, root, w.comm, w.stream); }});
     }
   });
 }
@@ -139,14 +134,13 @@ TEST(ConformanceReduce, ReduceScatterEqualsMpi) {
       Bytes part(MpiBytes(type, count));
       MPI_Reduce_scatter_block(data.bytes.data(), part.data(), static_cast<int>(count), data.type, MpiOp(op),
                                MPI_COMM_WORLD);
-      RunCase({.name = "reduce-scatter" + pair + std::to_string(count),
-               .send = send,
-               .expected = FromMpi(type, part),
-               .in_place = InPlace::kReceiveInsideSend,
-               .in_place_offset = w.rank * bytes,
-               .call = [=, &w](void* s, void* r) {
-                 return HcclReduceScatter(s, r, count, type, op, w.comm, w.stream);
-               }});
+      RunCase(
+          {.name = "reduce-scatter" + pair + std::to_string(count),
+           .send = send,
+           .expected = FromMpi(type, part),
+           .in_place = InPlace::kReceiveInsideSend,
+           .in_place_offset = w.rank * bytes,
+           .call = [=, &w](void* s, void* r) { return HcclReduceScatter(s, r, count, type, op, w.comm, w.stream); }});
     }
   });
 }
@@ -176,14 +170,12 @@ TEST(ConformanceReduce, ReduceScatterVEqualsMpi) {
       const uint64_t mine = counts[w.rank];
       const MpiData data = ToMpi(type, packed);
       Bytes part(MpiBytes(type, mine));
-      MPI_Reduce_scatter(data.bytes.data(), part.data(), mpi_counts.data(), data.type, MpiOp(op),
-                         MPI_COMM_WORLD);
+      MPI_Reduce_scatter(data.bytes.data(), part.data(), mpi_counts.data(), data.type, MpiOp(op), MPI_COMM_WORLD);
       RunCase({.name = "reduce-scatter-v" + pair + std::to_string(base),
                .send = send,
                .expected = FromMpi(type, part),
                .call = [=, &w](void* s, void* r) {
-                 return HcclReduceScatterV(s, counts.data(), places.data(), r, mine, type, op, w.comm,
-                                           w.stream);
+                 return HcclReduceScatterV(s, counts.data(), places.data(), r, mine, type, op, w.comm, w.stream);
                }});
     }
   });

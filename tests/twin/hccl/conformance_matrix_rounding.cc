@@ -28,8 +28,7 @@ Bytes AllReduceOnce(HcclDataType type, Memory memory, HcclComm comm) {
   const World& w = TheWorld();
   Buffer send(memory, Fill(type, HCCL_REDUCE_SUM, Data::kRandom, w.rank, kCount));
   Buffer receive(memory, Untouched(kCount * Info(type).bytes));
-  Need(HcclAllReduce(send.data(), receive.data(), kCount, type, HCCL_REDUCE_SUM, comm, w.stream),
-       "all-reduce");
+  Need(HcclAllReduce(send.data(), receive.data(), kCount, type, HCCL_REDUCE_SUM, comm, w.stream), "all-reduce");
   NeedAcl(aclrtSynchronizeStream(w.stream), "all-reduce, synchronising");
   return receive.Read();
 }
@@ -112,8 +111,7 @@ TEST(ConformanceRounding, DeterministicModeDoesNotDependOnTheKindOfMemory) {
   HcclComm comm = nullptr;
   Need(HcclCommInitRootInfoConfig(w.size, &root, w.rank, &config, &comm), "HcclCommInitRootInfoConfig");
   for (const HcclDataType type : kFloats) {
-    EXPECT_EQ(AllReduceOnce(type, Memory::kDevice, comm), AllReduceOnce(type, Memory::kHost, comm))
-        << Info(type).name;
+    EXPECT_EQ(AllReduceOnce(type, Memory::kDevice, comm), AllReduceOnce(type, Memory::kHost, comm)) << Info(type).name;
   }
   Need(HcclCommDestroy(comm), "HcclCommDestroy");
 }

@@ -22,8 +22,7 @@ TwoHosts::TwoHosts() : prefix_("trj" + std::to_string(getpid())) {
     Run(inside + "link add " + kDecoy + " type veth peer name dcy1");
     Run(inside + "addr add " + address(host) + "/24 dev " + kCable);
     Run(inside + "addr add 10.98." + std::to_string(host) + ".1/24 dev " + kDecoy);
-    for (const std::string device : {"lo", kCable, kDecoy, "dcy1"})
-      Run(inside + "link set " + device + " up");
+    for (const std::string device : {"lo", kCable, kDecoy, "dcy1"}) Run(inside + "link set " + device + " up");
   }
 }
 

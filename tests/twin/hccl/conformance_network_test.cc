@@ -36,8 +36,7 @@ int Collectives(Member& me) {
     return call == HCCL_SUCCESS && aclrtSynchronizeStream(me.stream) == ACL_SUCCESS;
   };
   const auto filled = [](const std::vector<float>& values, size_t first, size_t count, float wanted) {
-    return std::all_of(values.begin() + first, values.begin() + first + count,
-                       [&](float v) { return v == wanted; });
+    return std::all_of(values.begin() + first, values.begin() + first + count, [&](float v) { return v == wanted; });
   };
   const float total = n * (n + 1) / 2.0f;
   if (!wait(HcclAllReduce(all.data(), all.data(), kCount, kType, kSum, me.comm, me.stream))) return 1;
@@ -47,14 +46,12 @@ int Collectives(Member& me) {
   for (uint32_t r = 0; r < n; ++r) {
     if (!filled(whole, r * part.size(), part.size(), static_cast<float>(r))) return 4;
   }
-  if (!wait(HcclReduceScatter(whole.data(), part.data(), part.size(), kType, kSum, me.comm, me.stream)))
-    return 5;
+  if (!wait(HcclReduceScatter(whole.data(), part.data(), part.size(), kType, kSum, me.comm, me.stream))) return 5;
   if (!filled(part, 0, part.size(), static_cast<float>(me.rank * n))) return 6;
   std::fill(whole.begin(), whole.end(), static_cast<float>(me.rank));
   std::vector<float> exchanged(whole.size());
   const size_t each = kCount / 4;
-  if (!wait(HcclAlltoAll(whole.data(), each, kType, exchanged.data(), each, kType, me.comm, me.stream)))
-    return 7;
+  if (!wait(HcclAlltoAll(whole.data(), each, kType, exchanged.data(), each, kType, me.comm, me.stream))) return 7;
   for (uint32_t r = 0; r < n; ++r) {
     if (!filled(exchanged, r * each, each, static_cast<float>(r))) return 8;
   }
@@ -116,10 +113,8 @@ TEST_P(ConformanceNetwork, DataCrossesTheCable) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConformanceNetwork,
-                         ::testing::Values(Choice{"ByAddress", "", true},
-                                           Choice{"AddressBeatsName", "=dcy0", true},
-                                           Choice{"Prefix", "jd", false},
-                                           Choice{"PrefixList", "eth,jd", false},
+                         ::testing::Values(Choice{"ByAddress", "", true}, Choice{"AddressBeatsName", "=dcy0", true},
+                                           Choice{"Prefix", "jd", false}, Choice{"PrefixList", "eth,jd", false},
                                            Choice{"NotPrefix", "^dcy", false}, Choice{"Exact", "=jd0", false},
                                            Choice{"NotExact", "^=dcy0", false}),
                          [](const auto& info) { return info.param.name; });

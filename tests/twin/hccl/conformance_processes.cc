@@ -45,9 +45,7 @@ void NeedAcl(aclError code, const char* call) {
 
 }  // namespace
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 HcclResult Member::Join() {
   if (rank == 0) {

@@ -18,8 +18,7 @@ void WithBuffers(const std::function<void(Rank&, float* send, float* receive)>& 
   RunRanks(2, [&](Rank& rank) {
     std::vector<float> send(64, 1.0f), receive(64);
     body(rank, send.data(), receive.data());
-    const HcclResult result =
-        HcclAllReduce(send.data(), receive.data(), 64, kType, kSum, rank.comm, rank.stream);
+    const HcclResult result = HcclAllReduce(send.data(), receive.data(), 64, kType, kSum, rank.comm, rank.stream);
     const Outcome outcome = Finish(result, rank.stream);
     EXPECT_FALSE(outcome.failed()) << "the refusal broke the communicator: " << outcome.text;
     EXPECT_EQ(receive[63], 2.0f);
@@ -73,8 +72,7 @@ TEST(ConformanceArguments, TypesAndReductionsThatDoNotExistAreRefused) {
       EXPECT_NE(HcclSend(s, 1, t, 1 - r.rank, r.comm, r.stream), HCCL_SUCCESS) << type;
     }
     for (const int op : {4, 7}) {
-      EXPECT_NE(HcclAllReduce(s, v, 1, kType, static_cast<HcclReduceOp>(op), r.comm, r.stream), HCCL_SUCCESS)
-          << op;
+      EXPECT_NE(HcclAllReduce(s, v, 1, kType, static_cast<HcclReduceOp>(op), r.comm, r.stream), HCCL_SUCCESS) << op;
     }
   });
 }
@@ -154,8 +152,7 @@ TEST(ConformanceArguments, TwoMessagesForOnePeerAndDirectionInABatchAreRefused) 
 TEST(ConformanceArguments, VariableExchangesInPlaceAreRefused) {
   WithBuffers([](Rank& r, float* s, float*) {
     const uint64_t counts[] = {1, 1}, places[] = {0, 1};
-    EXPECT_EQ(HcclAlltoAllV(s, counts, places, kType, s, counts, places, kType, r.comm, r.stream),
-              HCCL_E_PARA);
+    EXPECT_EQ(HcclAlltoAllV(s, counts, places, kType, s, counts, places, kType, r.comm, r.stream), HCCL_E_PARA);
     EXPECT_EQ(HcclAllGatherV(s, 1, s, counts, places, kType, r.comm, r.stream), HCCL_E_PARA);
   });
 }

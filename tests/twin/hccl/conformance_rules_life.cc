@@ -82,8 +82,7 @@ TEST(ConformanceLife, ConcurrentCreationOnOneDeviceIsRefused) {
   });
   Sleep(300);  // the waiting thread now waits for rank 1
   HcclComm other = nullptr;
-  EXPECT_NE(HcclCommInitRootInfo(1, &single, 0, &other), HCCL_SUCCESS)
-      << "device 0 is creating another communicator";
+  EXPECT_NE(HcclCommInitRootInfo(1, &single, 0, &other), HCCL_SUCCESS) << "device 0 is creating another communicator";
   std::thread late([&] {
     aclrtSetDevice(1);
     HcclComm comm = nullptr;
@@ -185,8 +184,7 @@ TEST(ConformanceLife, StreamsOfAnotherDeviceOrContextAreRefused) {
     aclrtDestroyStream(in_second);
     aclrtDestroyContext(second);
     ASSERT_EQ(aclrtSetCurrentContext(rank.context), ACL_SUCCESS);
-    EXPECT_FALSE(
-        Finish(HcclAllReduce(&send, &receive, 1, kType, kSum, rank.comm, rank.stream), rank.stream).failed());
+    EXPECT_FALSE(Finish(HcclAllReduce(&send, &receive, 1, kType, kSum, rank.comm, rank.stream), rank.stream).failed());
   });
 }
 

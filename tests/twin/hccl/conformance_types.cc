@@ -71,8 +71,7 @@ uint16_t EncodeHalf(double value, int fraction_bits) {
   const int exponent = std::max(std::ilogb(value), 1 - bias);
   // One addition handles the implied leading bit, or its absence in a subnormal, and the carry of rounding
   // up.
-  const auto steps =
-      static_cast<int64_t>(std::nearbyint(std::ldexp(std::fabs(value), fraction_bits - exponent)));
+  const auto steps = static_cast<int64_t>(std::nearbyint(std::ldexp(std::fabs(value), fraction_bits - exponent)));
   const int64_t code = (static_cast<int64_t>(exponent + bias - 1) << fraction_bits) + steps;
   return sign | static_cast<uint16_t>(std::min<int64_t>(code, infinity));
 }

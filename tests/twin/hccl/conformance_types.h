@@ -23,8 +23,7 @@ struct TypeInfo {
 const std::vector<TypeInfo>& AllTypes();
 const TypeInfo& Info(HcclDataType type);
 
-inline constexpr HcclReduceOp kAllOps[] = {HCCL_REDUCE_SUM, HCCL_REDUCE_PROD, HCCL_REDUCE_MAX,
-                                           HCCL_REDUCE_MIN};
+inline constexpr HcclReduceOp kAllOps[] = {HCCL_REDUCE_SUM, HCCL_REDUCE_PROD, HCCL_REDUCE_MAX, HCCL_REDUCE_MIN};
 const char* OpName(HcclReduceOp op);
 
 // What an Atlas A2 reduces: int8, int16, int32, int64, fp16, fp32, bf16; no prod for int16 and bf16.

@@ -61,8 +61,7 @@ TEST_P(CollectiveTest, AllReduce) {
         Values send = Numbers(rank, count), recv(count, -1);
         Values& out = in_place ? send : recv;
         ASSERT_EQ(ranks_.Do(rank, Describe(OperationKind::kAllReduce, send, out, count)), ACL_SUCCESS);
-        for (uint64_t i = 0; i < count; ++i)
-          ASSERT_EQ(out[i], SumOverRanks(size_, i)) << i << " of " << count;
+        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], SumOverRanks(size_, i)) << i << " of " << count;
         if (in_place) return;
         ASSERT_EQ(send, Numbers(rank, count)) << "the input was modified";
       });
@@ -76,8 +75,7 @@ TEST_P(CollectiveTest, Reduce) {
           Values send = Numbers(rank, count), recv(count, -1);
           Values& out = in_place && rank == root ? send : recv;
           ASSERT_EQ(ranks_.Do(rank, Describe(OperationKind::kReduce, send, out, count, root)), ACL_SUCCESS);
-          for (uint64_t i = 0; i < count; ++i)
-            ASSERT_EQ(out[i], rank == root ? SumOverRanks(size_, i) : -1) << i;
+          for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], rank == root ? SumOverRanks(size_, i) : -1) << i;
         });
 }
 
@@ -86,8 +84,7 @@ TEST_P(CollectiveTest, Broadcast) {
     for (const uint64_t count : counts_)
       ranks_.Run([&](uint32_t rank) {
         Values values = Numbers(rank, count);
-        ASSERT_EQ(ranks_.Do(rank, Describe(OperationKind::kBroadcast, values, values, count, root)),
-                  ACL_SUCCESS);
+        ASSERT_EQ(ranks_.Do(rank, Describe(OperationKind::kBroadcast, values, values, count, root)), ACL_SUCCESS);
         ASSERT_EQ(values, Numbers(root, count));
       });
 }
@@ -102,8 +99,7 @@ TEST_P(CollectiveTest, AllGather) {
         if (in_place) operation.send = recv.data() + rank * count;
         ASSERT_EQ(ranks_.Do(rank, operation), ACL_SUCCESS);
         for (uint32_t from = 0; from < size_; ++from)
-          for (uint64_t i = 0; i < count; ++i)
-            ASSERT_EQ(recv[from * count + i], Value(from, i)) << from << " " << i;
+          for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(recv[from * count + i], Value(from, i)) << from << " " << i;
       });
 }
 
@@ -138,8 +134,7 @@ TEST_P(CollectiveTest, ReduceScatter) {
         if (placing == 2) operation.recv = send.data();
         ASSERT_EQ(ranks_.Do(rank, operation), ACL_SUCCESS);
         const auto* out = static_cast<const int32_t*>(operation.recv);
-        for (uint64_t i = 0; i < count; ++i)
-          ASSERT_EQ(out[i], SumOverRanks(size_, rank * count + i)) << placing;
+        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], SumOverRanks(size_, rank * count + i)) << placing;
       });
 }
 

@@ -24,14 +24,11 @@ class MessageTest : public testing::TestWithParam<Memory> {};
 
 Values Numbers(uint32_t from, uint32_t to, uint64_t count) {
   Values values(count);
-  for (uint64_t i = 0; i < count; ++i)
-    values[i] = static_cast<int32_t>(from * 1'000'003 + to * 10'007 + i * 5);
+  for (uint64_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(from * 1'000'003 + to * 10'007 + i * 5);
   return values;
 }
 
-Message To(uint32_t peer, Values& values) {
-  return {true, peer, values.data(), values.size(), HCCL_DATA_TYPE_INT32};
-}
+Message To(uint32_t peer, Values& values) { return {true, peer, values.data(), values.size(), HCCL_DATA_TYPE_INT32}; }
 Message From(uint32_t peer, Values& values) {
   return {false, peer, values.data(), values.size(), HCCL_DATA_TYPE_INT32};
 }
@@ -90,8 +87,7 @@ TEST_P(MessageTest, ManyInARowBetweenCollectives) {
     for (uint32_t round = 0; round < 200; ++round) {
       const uint64_t count = round % 20 == 0 ? 20'000 : round % 5;
       Values out = Numbers(rank, round, count), in(count);
-      ASSERT_EQ(ranks.Do(rank, Of(OperationKind::kBatch, {To(1 - rank, out), From(1 - rank, in)})),
-                ACL_SUCCESS);
+      ASSERT_EQ(ranks.Do(rank, Of(OperationKind::kBatch, {To(1 - rank, out), From(1 - rank, in)})), ACL_SUCCESS);
       ASSERT_EQ(in, Numbers(1 - rank, round, count));
       Operation sum;
       sum.kind = OperationKind::kAllReduce;
@@ -140,8 +136,7 @@ TEST(WaysTest, ReductionsAreBitIdenticalOnAllPaths) {
     Ranks ranks(size, memory);
     ranks.Run([&](uint32_t rank) {
       std::vector<float> values(count);
-      for (uint64_t i = 0; i < count; ++i)
-        values[i] = std::sin(static_cast<float>(rank * 7919 + i)) * (rank + 1);
+      for (uint64_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(rank * 7919 + i)) * (rank + 1);
       Operation sum;
       sum.kind = OperationKind::kAllReduce;
       sum.send = sum.recv = values.data();

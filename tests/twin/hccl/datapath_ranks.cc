@@ -18,8 +18,8 @@ uint32_t HostOf(uint32_t rank, Memory memory) {
 }
 
 std::byte* NewBoard(uint32_t size) {
-  void* memory = mmap(nullptr, twin::BoardBytes(size), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, twin::BoardBytes(size), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) abort();
   return static_cast<std::byte*>(memory);
 }

@@ -21,15 +21,13 @@ constexpr uint32_t kRanks = 3;
 class StrictnessTest : public testing::TestWithParam<Memory> {
  protected:
   // Runs what `describe` returns for each rank; all must fail with a message that contains each of `words`.
-  void ExpectAllRefuse(const std::function<Operation(uint32_t)>& describe,
-                       const std::vector<std::string>& words) {
+  void ExpectAllRefuse(const std::function<Operation(uint32_t)>& describe, const std::vector<std::string>& words) {
     Ranks ranks(kRanks, GetParam());
     ranks.Run([&](uint32_t rank) {
       EXPECT_EQ(ranks.Do(rank, describe(rank)), ACL_ERROR_RT_AICORE_EXCEPTION);
       EXPECT_EQ(ranks.group(rank).failure(), HCCL_E_PARA);
       const std::string text = ranks.group(rank).failure_text();
-      for (const std::string& word : words)
-        EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+      for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
     });
   }
 
@@ -47,9 +45,9 @@ class StrictnessTest : public testing::TestWithParam<Memory> {
 
 TEST_P(StrictnessTest, DifferentCounts) {
   for (const uint64_t count : {10u, 90'000u})
-    ExpectAllRefuse([&](uint32_t rank) { return Sum(rank == 2 ? count + 1 : count); },
-                    {"HcclAllReduce #1", "rank 0", "rank 2", "count " + std::to_string(count),
-                     std::to_string(count + 1)});
+    ExpectAllRefuse(
+        [&](uint32_t rank) { return Sum(rank == 2 ? count + 1 : count); },
+        {"HcclAllReduce #1", "rank 0", "rank 2", "count " + std::to_string(count), std::to_string(count + 1)});
 }
 
 TEST_P(StrictnessTest, DifferentTypes) {
@@ -188,12 +186,13 @@ TEST(IssueGuardTest, ASecondCallOnTheDeviceNamesBoth) {
 }
 
 TEST(IssueGuardTest, SerialCallsAreAccepted) {
-  { const twin::IssueGuard first(5, "HcclAllReduce"); }
+  {
+    const twin::IssueGuard first(5, "HcclAllReduce");
+  }
   EXPECT_NO_THROW(twin::IssueGuard(5, "HcclBroadcast"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, StrictnessTest,
-                         testing::Values(Memory::kShared, Memory::kPrivate, Memory::kRemote),
+INSTANTIATE_TEST_SUITE_P(Ways, StrictnessTest, testing::Values(Memory::kShared, Memory::kPrivate, Memory::kRemote),
                          [](const auto& info) { return twin_test::Name(info.param); });
 
 }  // namespace

@@ -60,8 +60,7 @@ TEST_P(LinkTest, CarriesBytesBothWaysInAnyPieces) {
     twin::Link& link = ranks.group(rank).data_path->link(1 - rank);
     for (uint32_t round = 0; round < sizes.size(); ++round) {
       // The two directions carry different sizes at the same time.
-      const size_t mine = sizes[(round + rank) % sizes.size()],
-                   its = sizes[(round + 1 - rank) % sizes.size()];
+      const size_t mine = sizes[(round + rank) % sizes.size()], its = sizes[(round + 1 - rank) % sizes.size()];
       std::vector<std::byte> in(its);
       Move(link, RandomBytes(mine, 2 * round + rank), in, 100 + rank);
       ASSERT_EQ(in, RandomBytes(its, 2 * round + 1 - rank)) << "round " << round;

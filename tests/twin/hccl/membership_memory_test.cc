@@ -66,16 +66,14 @@ std::string ShareMemory(Stage& stage, uint32_t rank, uint32_t size) {
   twin::Group* group = JoinAs(stage, rank, size, &wrong);
   if (group == nullptr) return wrong;
   void* memory = nullptr;
-  if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
-    return "cannot allocate device memory";
+  if (aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return "cannot allocate device memory";
   const uint32_t value = 1000 + rank;
   std::memcpy(memory, &value, sizeof(value));
   const size_t offset = twin::ArenaOffset(group->device, memory, sizeof(value));
   group->board[rank] = static_cast<std::byte>(rank + 1);
   std::memcpy(group->board + 64 + sizeof(offset) * rank, &offset, sizeof(offset));
   stage.Meet(size);
-  if (!group->one_host || group->host_members != size)
-    wrong += "not all members count as being on this host\n";
+  if (!group->one_host || group->host_members != size) wrong += "not all members count as being on this host\n";
   wrong += CheckBoard(*group);
   wrong += CheckArenas(*group);
   stage.Meet(size);
@@ -141,8 +139,7 @@ TEST(MembershipMemory, ProcessesOfDifferentHostsHaveDataSockets) {
     std::string wrong;
     twin::Group* group = JoinAs(stage, rank, 3, &wrong);
     if (group == nullptr) return wrong;
-    if (group->one_host || group->host_members != 1)
-      wrong += "another process counts as being on this host\n";
+    if (group->one_host || group->host_members != 1) wrong += "another process counts as being on this host\n";
     wrong += TradeBytes(*group);
     wrong += Check(HcclCommDestroy(group), HCCL_SUCCESS, "destroy");
     return wrong;

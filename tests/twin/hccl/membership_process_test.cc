@@ -34,8 +34,7 @@ std::string CheckMember(HcclComm comm, uint32_t rank, uint32_t size) {
 std::string JoinAndLeave(Stage& stage, uint32_t slot, uint32_t rank, uint32_t size) {
   const HcclRootInfo info = stage.RootInfo(slot, rank);
   HcclComm comm = nullptr;
-  std::string wrong =
-      Check(HcclCommInitRootInfo(size, &info, rank, &comm), HCCL_SUCCESS, "HcclCommInitRootInfo");
+  std::string wrong = Check(HcclCommInitRootInfo(size, &info, rank, &comm), HCCL_SUCCESS, "HcclCommInitRootInfo");
   if (!wrong.empty()) return wrong;
   wrong += CheckMember(comm, rank, size);
   wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "HcclCommDestroy");
@@ -191,8 +190,7 @@ TEST(MembershipArguments, DifferingSizesAreNamedToBoth) {
   Processes processes(3, [&](uint32_t rank) {
     const HcclRootInfo info = stage.RootInfo(0, rank);
     HcclComm comm = nullptr;
-    std::string wrong =
-        Check(HcclCommInitRootInfo(rank == 1 ? 2 : 3, &info, rank, &comm), HCCL_E_PARA, "init");
+    std::string wrong = Check(HcclCommInitRootInfo(rank == 1 ? 2 : 3, &info, rank, &comm), HCCL_E_PARA, "init");
     wrong += CheckWords(RecentError(), {"nRanks 2", "nRanks 3", "rank 1"});
     stage.Meet(3);  // the rendezvous ends with the root's process
     return wrong;
@@ -206,8 +204,7 @@ TEST(MembershipArguments, ADuplicateRankIsNamedWithBothItsOwners) {
   Processes processes(3, [&](uint32_t rank) {
     const HcclRootInfo info = stage.RootInfo(0, rank);
     HcclComm comm = nullptr;
-    std::string wrong =
-        Check(HcclCommInitRootInfo(3, &info, rank == 2 ? 1 : rank, &comm), HCCL_E_PARA, "init");
+    std::string wrong = Check(HcclCommInitRootInfo(3, &info, rank == 2 ? 1 : rank, &comm), HCCL_E_PARA, "init");
     wrong += CheckWords(RecentError(), {"same rank", "rank 1", "device 1", "device 2"});
     stage.Meet(3);  // the rendezvous ends with the root's process
     return wrong;
@@ -238,8 +235,7 @@ TEST(MembershipArguments, DifferingBufferSizesAreNamedToBoth) {
     HcclCommConfigInit(&config);
     config.hcclBufferSize = 3 + rank;
     HcclComm comm = nullptr;
-    std::string wrong =
-        Check(HcclCommInitRootInfoConfig(2, &info, rank, &config, &comm), HCCL_E_PARA, "init");
+    std::string wrong = Check(HcclCommInitRootInfoConfig(2, &info, rank, &config, &comm), HCCL_E_PARA, "init");
     wrong += CheckWords(RecentError(), {"hcclBufferSize 3 MB", "hcclBufferSize 4 MB"});
     stage.Meet(2);  // the rendezvous ends with the root's process
     return wrong;
@@ -256,8 +252,7 @@ TEST(MembershipArguments, AUsedRootInfoIsRefused) {
     HcclComm second = nullptr;
     std::string wrong = Check(HcclCommInitRootInfo(1, &info, 0, &first), HCCL_SUCCESS, "first init");
     // Refused at its port, or by whoever listens there now.
-    if (HcclCommInitRootInfo(1, &info, 0, &second) == HCCL_SUCCESS)
-      wrong += "a used root info was accepted again\n";
+    if (HcclCommInitRootInfo(1, &info, 0, &second) == HCCL_SUCCESS) wrong += "a used root info was accepted again\n";
     wrong += CheckWords(RecentError(), {"rendezvous"});
     wrong += Check(HcclCommDestroy(first), HCCL_SUCCESS, "destroy");
     return wrong;
@@ -307,8 +302,7 @@ TEST(MembershipMemory, DestroyFreesTheBuffers) {
     aclrtGetMemInfo(ACL_HBM_MEM, &during, &total);
     wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
     aclrtGetMemInfo(ACL_HBM_MEM, &after, &total);
-    if (before - during != size_t{200} << 20)
-      wrong += "taken: " + std::to_string(before - during) + " bytes\n";
+    if (before - during != size_t{200} << 20) wrong += "taken: " + std::to_string(before - during) + " bytes\n";
     if (before != after) wrong += "not freed: " + std::to_string(before - after) + " bytes\n";
     return wrong;
   });

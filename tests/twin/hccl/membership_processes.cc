@@ -114,8 +114,7 @@ std::string RecentError() {
 
 std::string Check(HcclResult code, HcclResult wanted, const std::string& what) {
   if (code == wanted) return "";
-  return what + " gave " + std::to_string(code) + ", wanted " + std::to_string(wanted) + ": " +
-         RecentError() + "\n";
+  return what + " gave " + std::to_string(code) + ", wanted " + std::to_string(wanted) + ": " + RecentError() + "\n";
 }
 
 std::string CheckWords(const std::string& text, const std::vector<std::string>& words) {

@@ -78,14 +78,10 @@ TEST(HcclSettings, RangesAreNamed) {
   EXPECT_NE(Complaint({{"TWIN_HCCL_TRANSPORT", "udp"}}), "");
 }
 
-const std::vector<Interface> kHost{{"docker0", "172.17.0.1"},
-                                   {"enp1s0", "10.0.0.1"},
-                                   {"eth0", "10.0.1.1"},
-                                   {"eth1", "10.0.2.1"},
-                                   {"lo", "127.0.0.1"}};
+const std::vector<Interface> kHost{
+    {"docker0", "172.17.0.1"}, {"enp1s0", "10.0.0.1"}, {"eth0", "10.0.1.1"}, {"eth1", "10.0.2.1"}, {"lo", "127.0.0.1"}};
 
-std::string Chosen(const std::string& address, const std::string& names,
-                   std::vector<Interface> host = kHost) {
+std::string Chosen(const std::string& address, const std::string& names, std::vector<Interface> host = kHost) {
   Settings settings;
   settings.interface_address = address;
   settings.interface_names = names;
@@ -107,8 +103,7 @@ TEST(HcclInterfaces, NamesByPrefixAndWhole) {
   EXPECT_EQ(Chosen("", "eth"), "10.0.1.1");
   EXPECT_EQ(Chosen("", "eth,enp"), "10.0.0.1");
   EXPECT_EQ(Chosen("", "=eth1"), "10.0.2.1");
-  EXPECT_EQ(Chosen("", "=eth"),
-            Chosen("", "=nothing").replace(Chosen("", "=nothing").find("nothing"), 7, "eth"));
+  EXPECT_EQ(Chosen("", "=eth"), Chosen("", "=nothing").replace(Chosen("", "=nothing").find("nothing"), 7, "eth"));
   EXPECT_EQ(Chosen("", "^enp,eth"), "172.17.0.1");
   EXPECT_EQ(Chosen("", "^=enp1s0"), "10.0.1.1");
   EXPECT_EQ(Chosen("", "lo"), "127.0.0.1");

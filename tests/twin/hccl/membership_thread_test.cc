@@ -216,16 +216,14 @@ TEST_F(MembershipOfThreads, SubCommunicatorsOfEvenAndOddRanks) {
     std::vector<uint32_t> ranks{rank % 2, rank % 2 + 2};
     HcclCommConfig config = SmallConfig();
     HcclComm sub = nullptr;
-    ASSERT_EQ(HcclCreateSubCommConfig(&comm, 2, ranks.data(), 7 + rank % 2, rank / 2, &config, &sub),
-              HCCL_SUCCESS)
+    ASSERT_EQ(HcclCreateSubCommConfig(&comm, 2, ranks.data(), 7 + rank % 2, rank / 2, &config, &sub), HCCL_SUCCESS)
         << RecentError();
     uint32_t sub_rank = 99;
     EXPECT_EQ(HcclGetRankId(sub, &sub_rank), HCCL_SUCCESS);
     EXPECT_EQ(sub_rank, rank / 2);
     EXPECT_EQ(NameOf(sub), "world_sub_" + std::to_string(7 + rank % 2));
     HcclComm nested = nullptr;
-    EXPECT_EQ(HcclCreateSubCommConfig(&sub, 2, ranks.data(), 9, rank / 2, &config, &nested),
-              HCCL_E_NOT_SUPPORT);
+    EXPECT_EQ(HcclCreateSubCommConfig(&sub, 2, ranks.data(), 9, rank / 2, &config, &nested), HCCL_E_NOT_SUPPORT);
     EXPECT_EQ(HcclCommDestroy(sub), HCCL_SUCCESS);
   });
 }
@@ -252,8 +250,8 @@ TEST_F(MembershipOfThreads, WrongSubCommunicatorArgumentsAreRefused) {
     HcclCommConfig config = SmallConfig();
     HcclComm sub = nullptr;
     const auto create = [&](std::vector<uint32_t> ranks, uint32_t sub_rank) {
-      return HcclCreateSubCommConfig(&comm, static_cast<uint32_t>(ranks.size()), ranks.data(), 1, sub_rank,
-                                     &config, &sub);
+      return HcclCreateSubCommConfig(&comm, static_cast<uint32_t>(ranks.size()), ranks.data(), 1, sub_rank, &config,
+                                     &sub);
     };
     EXPECT_EQ(create({0, 5}, rank), HCCL_E_PARA) << "rank 5 of 2";
     EXPECT_EQ(create({1, 0}, 1 - rank), HCCL_E_PARA) << "not ascending";
@@ -271,8 +269,7 @@ TEST_F(MembershipOfThreads, MembersThatDifferOnASubCommunicatorAreToldBothLists)
     HcclCommConfig config = SmallConfig();
     HcclComm sub = nullptr;
     const auto count = static_cast<uint32_t>(ranks.size());
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, count, ranks.data(), 3, rank == 2 ? 1 : rank, &config, &sub),
-              HCCL_E_PARA);
+    EXPECT_EQ(HcclCreateSubCommConfig(&comm, count, ranks.data(), 3, rank == 2 ? 1 : rank, &config, &sub), HCCL_E_PARA);
     EXPECT_EQ(CheckWords(RecentError(), {"nRanks 3", "nRanks 2"}), "");
   });
 }

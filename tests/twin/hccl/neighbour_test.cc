@@ -44,8 +44,8 @@ std::string Work(Stage& stage, uint32_t rank, uint32_t communicators) {
     wrong += Check(HcclCommInitRootInfo(kRanks, &info, rank, &comm), HCCL_SUCCESS, "init");
     if (!wrong.empty()) return wrong;
     float value = static_cast<float>(rank + 1);
-    wrong += Check(HcclAllReduce(&value, &value, 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream),
-                   HCCL_SUCCESS, "all-reduce");
+    wrong += Check(HcclAllReduce(&value, &value, 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream), HCCL_SUCCESS,
+                   "all-reduce");
     if (aclrtSynchronizeStream(stream) != ACL_SUCCESS || value != 3) wrong += "the sum is wrong\n";
     wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
   }
@@ -61,8 +61,7 @@ TEST_F(Neighbours, JobsOfOneUserFormSideBySide) {
     std::vector<std::unique_ptr<Processes>> jobs;
     for (uint32_t job = 0; job < kJobs; ++job) {
       Stage* stage = stages.emplace_back(std::make_unique<Stage>()).get();
-      jobs.push_back(std::make_unique<Processes>(
-          kRanks, [stage](uint32_t rank) { return Work(*stage, rank, 8); }));
+      jobs.push_back(std::make_unique<Processes>(kRanks, [stage](uint32_t rank) { return Work(*stage, rank, 8); }));
     }
     for (uint32_t job = 0; job < kJobs; ++job) {
       for (uint32_t rank = 0; rank < kRanks; ++rank) {

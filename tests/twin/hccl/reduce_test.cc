@@ -95,8 +95,7 @@ void CheckOne(HcclDataType type, HcclReduceOp op, size_t sources, size_t count, 
   std::vector<std::vector<std::byte>> data(sources, std::vector<std::byte>(count * element + 8));
   for (auto& one : data)
     for (size_t i = 0; i < count; ++i)
-      Store(type, one.data() + misalign + i * element,
-            Tolerance(type) > 0 ? reals(random) : integers(random));
+      Store(type, one.data() + misalign + i * element, Tolerance(type) > 0 ? reals(random) : integers(random));
   std::vector<const void*> pointers;
   for (auto& one : data) pointers.push_back(one.data() + misalign);
   std::vector<std::byte> out(count * element + 16, std::byte{0x5a});
@@ -130,10 +129,9 @@ TEST(ReduceTest, KnowsWhatTheHardwareSupports) {
   EXPECT_FALSE(twin::ReductionSupported(HCCL_DATA_TYPE_INT16, HCCL_REDUCE_PROD));
   EXPECT_FALSE(twin::ReductionSupported(HCCL_DATA_TYPE_BFP16, HCCL_REDUCE_PROD));
   EXPECT_TRUE(twin::ReductionSupported(HCCL_DATA_TYPE_FP16, HCCL_REDUCE_PROD));
-  for (const HcclDataType type : {HCCL_DATA_TYPE_UINT8, HCCL_DATA_TYPE_UINT16, HCCL_DATA_TYPE_UINT32,
-                                  HCCL_DATA_TYPE_UINT64, HCCL_DATA_TYPE_FP64})
-    for (const HcclReduceOp op : kOps)
-      EXPECT_FALSE(twin::ReductionSupported(type, op)) << twin::TypeName(type);
+  for (const HcclDataType type :
+       {HCCL_DATA_TYPE_UINT8, HCCL_DATA_TYPE_UINT16, HCCL_DATA_TYPE_UINT32, HCCL_DATA_TYPE_UINT64, HCCL_DATA_TYPE_FP64})
+    for (const HcclReduceOp op : kOps) EXPECT_FALSE(twin::ReductionSupported(type, op)) << twin::TypeName(type);
 }
 
 TEST(ReduceTest, WorksInPlaceOnAnySource) {
@@ -176,8 +174,7 @@ TEST(ReduceTest, MaxAndMinPropagateNan) {
       const void* pointers[] = {data[0].data(), data[1].data(), data[2].data()};
       std::vector<float> out(100, 0.0f);
       twin::Reduce(HCCL_DATA_TYPE_FP32, op, out.data(), pointers, 3, 100);
-      for (const float value : out)
-        ASSERT_TRUE(std::isnan(value)) << twin::ReductionName(op) << " source " << where;
+      for (const float value : out) ASSERT_TRUE(std::isnan(value)) << twin::ReductionName(op) << " source " << where;
     }
   }
 }

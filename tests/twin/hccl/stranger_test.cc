@@ -29,8 +29,12 @@ std::string Join(const HcclRootInfo& info, uint32_t rank) {
 
 // An introduction as a rank sends it to a member's socket, with the id that a listing or a log shows.
 twin::Frame Introduction(const std::string& id, uint32_t rank) {
-  return twin::FrameWriter().Put(id).Put(rank).Put(uint32_t{0}).Put(uint64_t{4096}).Take(
-      twin::FrameType::kIntroduction);
+  return twin::FrameWriter()
+      .Put(id)
+      .Put(rank)
+      .Put(uint32_t{0})
+      .Put(uint64_t{4096})
+      .Take(twin::FrameType::kIntroduction);
 }
 
 // A hello to the rendezvous in the library's own format.

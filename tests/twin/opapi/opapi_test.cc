@@ -16,8 +16,8 @@ struct aclOpExecutor;
 
 extern "C" {
 aclTensor* aclCreateTensor(const int64_t* dims, uint64_t dim_count, aclDataType type, const int64_t* strides,
-                           int64_t offset, aclFormat format, const int64_t* storage_dims,
-                           uint64_t storage_dim_count, void* data);
+                           int64_t offset, aclFormat format, const int64_t* storage_dims, uint64_t storage_dim_count,
+                           void* data);
 aclScalar* aclCreateScalar(void* value, aclDataType type);
 aclTensorList* aclCreateTensorList(const aclTensor* const* tensors, uint64_t count);
 int aclDestroyTensor(const aclTensor* tensor);
@@ -30,8 +30,8 @@ int aclnnAdd(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStre
 int aclnnInplaceMulsGetWorkspaceSize(const aclTensor* self, const aclScalar* other, uint64_t* workspace,
                                      aclOpExecutor** executor);
 int aclnnInplaceMuls(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream);
-int aclnnCatGetWorkspaceSize(const aclTensorList* tensors, int64_t dim, const aclTensor* out,
-                             uint64_t* workspace, aclOpExecutor** executor);
+int aclnnCatGetWorkspaceSize(const aclTensorList* tensors, int64_t dim, const aclTensor* out, uint64_t* workspace,
+                             aclOpExecutor** executor);
 int aclnnCat(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream);
 int aclnnNonzeroGetWorkspaceSize(const aclTensor* self, const aclTensor* out, uint64_t* workspace,
                                  aclOpExecutor** executor);
@@ -67,8 +67,7 @@ class OpapiTest : public AclTest {
   // A view of device memory.
   aclTensor* View(const Dims& dims, const Dims& strides, int64_t offset = 0, aclDataType type = ACL_FLOAT) {
     const int64_t storage = kFloats;
-    return aclCreateTensor(dims.data(), dims.size(), type, strides.data(), offset, ACL_FORMAT_ND, &storage, 1,
-                           memory_);
+    return aclCreateTensor(dims.data(), dims.size(), type, strides.data(), offset, ACL_FORMAT_ND, &storage, 1, memory_);
   }
   aclScalar* Number(double value) { return aclCreateScalar(&value, ACL_DOUBLE); }
 
@@ -157,8 +156,7 @@ TEST_F(OpapiTest, RefusesWhatIsMissingByName) {
 TEST_F(OpapiTest, AFailureBecomesTheStreamsError) {
   EXPECT_OK(Add(View({2}, {1}), View({3}, {1}), View({3}, {1}, 10)));  // shapes are checked when it runs
   EXPECT_REFUSED(aclrtSynchronizeStream(stream_), ACL_ERROR_RT_AICORE_EXCEPTION, "aclnnAdd");
-  EXPECT_REFUSED(Add(View({1}, {1}), View({1}, {1}), View({1}, {1})), ACL_ERROR_RT_AICORE_EXCEPTION,
-                 "size of tensor");
+  EXPECT_REFUSED(Add(View({1}, {1}), View({1}, {1}), View({1}, {1})), ACL_ERROR_RT_AICORE_EXCEPTION, "size of tensor");
 }
 
 TEST_F(OpapiTest, TakesListsAndOwnsTheirTensors) {
@@ -181,8 +179,7 @@ TEST_F(OpapiTest, AnOutputsSizeCanBeQueriedAfterwards) {
   memory_[1] = 1;
   memory_[4] = 2;
   aclTensor* self = View({2, 3}, {3, 1});
-  aclTensor* out =
-      View({6, 2}, {2, 1}, 16, ACL_INT64);  // room for all; the offset is in elements of its own type
+  aclTensor* out = View({6, 2}, {2, 1}, 16, ACL_INT64);  // room for all; the offset is in elements of its own type
   uint64_t workspace = 0;
   aclOpExecutor* executor = nullptr;
   ASSERT_OK(aclnnNonzeroGetWorkspaceSize(self, out, &workspace, &executor));

@@ -1,4 +1,5 @@
-// Addresses of servers. What they answer is asked of real ones in tests/scripts/rl_sources_test, rl_outside_test and hub_test.
+// Addresses of servers. What they answer is asked of real ones in tests/scripts/rl_sources_test, rl_outside_test and
+// hub_test.
 #include "web/http/http_address.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,8 @@
 namespace trireme {
 namespace {
 
-void ExpectAddress(const std::string& address, const std::string& host, const std::string& port, const std::string& path) {
+void ExpectAddress(const std::string& address, const std::string& host, const std::string& port,
+                   const std::string& path) {
   const HttpTarget found = ParseHttpTarget(address, "rl.rewards");
   EXPECT_EQ(found.host, host) << address;
   EXPECT_EQ(found.port, port) << address;
@@ -23,14 +25,15 @@ TEST(HttpTargetTest, IsTakenApart) {
 }
 
 TEST(HttpTargetTest, IsRefused) {
-  for (const char* address : {"https://rewards/", "http://", "http://:80/", "http://rewards:/", "http://rewards:8o/", "ftp://rewards/",
-                              "http://rewards/a b", "http://rewards/\r\nHost: other"}) {
+  for (const char* address : {"https://rewards/", "http://", "http://:80/", "http://rewards:/", "http://rewards:8o/",
+                              "ftp://rewards/", "http://rewards/a b", "http://rewards/\r\nHost: other"}) {
     EXPECT_THROW(ParseHttpTarget(address, "rl.rewards"), Error) << address;
   }
 }
 
 TEST(HttpTargetTest, IsPutTogetherAgain) {
-  for (const char* address : {"https://hub.example/a?b=c", "http://hub:8080/", "https://[::1]:90/x", "https://hub:80/", "http://hub:443/"}) {
+  for (const char* address :
+       {"https://hub.example/a?b=c", "http://hub:8080/", "https://[::1]:90/x", "https://hub:80/", "http://hub:443/"}) {
     const auto target = ParseAddress(address);
     ASSERT_TRUE(target) << address;
     EXPECT_EQ(target->text(), address);
@@ -45,7 +48,8 @@ TEST(HttpTargetTest, OfARedirection) {
   EXPECT_EQ(ResolveLocation(from, "/x?y")->text(), "https://hub:8080/x?y");
   EXPECT_EQ(ResolveLocation(from, "http://cdn/x")->text(), "http://cdn/x");
   EXPECT_EQ(ResolveLocation(from, "//cdn/x")->text(), "https://cdn/x");
-  for (const char* location : {"", "x", "ftp://cdn/", "file:///etc/passwd", "/a\r\nb"}) EXPECT_FALSE(ResolveLocation(from, location)) << location;
+  for (const char* location : {"", "x", "ftp://cdn/", "file:///etc/passwd", "/a\r\nb"})
+    EXPECT_FALSE(ResolveLocation(from, location)) << location;
 }
 
 TEST(HttpTargetTest, OriginsDiffer) {

@@ -19,7 +19,9 @@ std::string BodyOf(const HttpHead& head, const std::string& bytes, size_t part, 
 }
 
 TEST(HttpHeadTest, IsTakenApart) {
-  const HttpHead head = ParseHttpHead("HTTP/1.1 302 Found\r\nLocation: https://cdn/x\r\nX-Linked-ETag:  \"abc\" \r\nlocation: /other\r\nContent-Length: 12");
+  const HttpHead head = ParseHttpHead(
+      "HTTP/1.1 302 Found\r\nLocation: https://cdn/x\r\nX-Linked-ETag:  \"abc\" \r\nlocation: "
+      "/other\r\nContent-Length: 12");
   EXPECT_EQ(head.status, 302);
   EXPECT_EQ(head.reason, "302 Found");
   EXPECT_EQ(head.header("location"), "https://cdn/x");
@@ -32,9 +34,11 @@ TEST(HttpHeadTest, IsTakenApart) {
 }
 
 TEST(HttpHeadTest, IsNotHttp) {
-  for (const char* text : {"", "SSH-2.0-x", "HTTP/1.1", "HTTP/2 200 OK", "HTTP/1.1 OK"}) EXPECT_EQ(ParseHttpHead(text).status, 0) << text;
+  for (const char* text : {"", "SSH-2.0-x", "HTTP/1.1", "HTTP/2 200 OK", "HTTP/1.1 OK"})
+    EXPECT_EQ(ParseHttpHead(text).status, 0) << text;
   for (const char* length : {"x", "-1", "1x", "99999999999999999999", ""}) {
-    EXPECT_EQ(ParseHttpHead(std::string("HTTP/1.1 200 OK\r\nContent-Length: ") + length).content_length(), -1) << length;
+    EXPECT_EQ(ParseHttpHead(std::string("HTTP/1.1 200 OK\r\nContent-Length: ") + length).content_length(), -1)
+        << length;
   }
 }
 

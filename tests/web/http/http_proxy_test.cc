@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kVariables[] = {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"};
+constexpr const char* kVariables[] = {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY",
+                                      "all_proxy",  "ALL_PROXY",  "no_proxy",    "NO_PROXY"};
 
 class HttpProxyTest : public testing::Test {
  protected:
@@ -42,7 +43,8 @@ TEST_F(HttpProxyTest, FollowsTheScheme) {
 
 TEST_F(HttpProxyTest, LeavesOutTheHostsOfNoProxy) {
   const HttpTarget target = *ParseAddress("https://cdn.Hub.example:8443/");
-  for (const char* list : {"*", "hub.example", ".hub.example", "a, cdn.hub.example", "b,hub.example:8443", "HUB.EXAMPLE"}) {
+  for (const char* list :
+       {"*", "hub.example", ".hub.example", "a, cdn.hub.example", "b,hub.example:8443", "HUB.EXAMPLE"}) {
     EXPECT_TRUE(GoesDirectly(target, list)) << list;
   }
   for (const char* list : {"", ",", "ub.example", "hub.example:443", "cdn.hub", "other.example", "."}) {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "web/http/http.h"
 #include "tests/web/http/client.h"
+#include "web/http/http.h"
 
 namespace trireme {
 namespace {
@@ -32,17 +32,19 @@ HttpLimits Small() {
 
 constexpr int64_t kPieces = 40, kPieceBytes = 50'000;
 
-// /echo answers at once, /pieces piece by piece, /events streams from another thread until the client is gone, /silent never answers.
+// /echo answers at once, /pieces piece by piece, /events streams from another thread until the client is gone, /silent
+// never answers.
 class Served {
  public:
   explicit Served(const HttpLimits& limits = Small())
-      : server_({.host = "127.0.0.1"}, limits,
-                [](const HttpRequest& request) {
-                  if (request.header("x-key") == "wrong") throw ApiError{.status = 401, .message = "no"};
-                },
-                [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-                  Handle(std::move(request), std::move(reply));
-                }) {}
+      : server_(
+            {.host = "127.0.0.1"}, limits,
+            [](const HttpRequest& request) {
+              if (request.header("x-key") == "wrong") throw ApiError{.status = 401, .message = "no"};
+            },
+            [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+              Handle(std::move(request), std::move(reply));
+            }) {}
   ~Served() {
     stop_ = true;
     for (std::thread& thread : threads_) thread.join();
@@ -229,9 +231,14 @@ TEST(HttpServer, SurvivesMutatedRequests) {
     for (size_t k = 0; k < 1 + below(4); ++k) {
       const size_t at = below(data.size());
       switch (below(3)) {
-        case 0: data[at] = static_cast<char>(below(256)); break;
-        case 1: data.erase(at, 1 + below(5)); break;
-        default: data.insert(at, data.substr(at, 1 + below(30)));
+        case 0:
+          data[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          data.erase(at, 1 + below(5));
+          break;
+        default:
+          data.insert(at, data.substr(at, 1 + below(30)));
       }
     }
     const Client client(served.port());

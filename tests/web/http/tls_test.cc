@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "web/http/http.h"
 #include "tests/web/http/client.h"
+#include "web/http/http.h"
 
 namespace trireme {
 namespace {

@@ -19,8 +19,8 @@ class HubCache : public testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "trireme-hub-XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE", "USE_MODELSCOPE_HUB",
-                                 "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
+    for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
+                                 "MODELSCOPE_CACHE", "USE_MODELSCOPE_HUB", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
       unsetenv(variable);
     }
     setenv("HOME", folder_.c_str(), 1);
@@ -53,8 +53,9 @@ TEST_F(HubCache, OfHuggingFace) {
 }
 
 TEST_F(HubCache, WhereVariablesSay) {
-  for (const auto& [variable, value, hub] : {std::tuple{"XDG_CACHE_HOME", "xdg", "xdg/huggingface/hub"}, std::tuple{"HF_HOME", "home", "home/hub"},
-                                            std::tuple{"HUGGINGFACE_HUB_CACHE", "old", "old"}, std::tuple{"HF_HUB_CACHE", "hub", "hub"}}) {
+  for (const auto& [variable, value, hub] :
+       {std::tuple{"XDG_CACHE_HOME", "xdg", "xdg/huggingface/hub"}, std::tuple{"HF_HOME", "home", "home/hub"},
+        std::tuple{"HUGGINGFACE_HUB_CACHE", "old", "old"}, std::tuple{"HF_HUB_CACHE", "hub", "hub"}}) {
     setenv(variable, (folder_ / value).c_str(), 1);  // each comes before those above
     const std::string repository = std::string(hub) + "/models--a--b";
     Ref(repository + "/refs/main", "1");
@@ -96,7 +97,8 @@ TEST_F(HubCache, KnowsWhetherWeightsAreMissing) {
   EXPECT_FALSE(whole());
   std::ofstream(model / "model.safetensors") << "x";
   EXPECT_TRUE(whole());
-  std::ofstream(model / "model.safetensors.index.json") << R"({"weight_map": {"w": "model-1.safetensors", "v": "model-2.safetensors"}})";
+  std::ofstream(model / "model.safetensors.index.json")
+      << R"({"weight_map": {"w": "model-1.safetensors", "v": "model-2.safetensors"}})";
   EXPECT_FALSE(whole());
   std::ofstream(model / "model-2.safetensors") << "x";
   EXPECT_TRUE(whole());
@@ -118,7 +120,9 @@ TEST_F(HubCache, SaysWhyNothingIsDownloaded) {
     ModelDirectory("a/b", "model.path");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("and HF_HUB_OFFLINE is set, so that nothing is downloaded; use hf download a/b"), std::string::npos)
+    EXPECT_NE(
+        std::string(error.what()).find("and HF_HUB_OFFLINE is set, so that nothing is downloaded; use hf download a/b"),
+        std::string::npos)
         << error.what();
   }
 }
@@ -131,8 +135,8 @@ TEST_F(HubCache, SaysWhereItLooked) {
     const std::string what = error.what();
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
     for (const char* part : {"model.path: Qwen/Qwen3-8B is neither a directory nor in a hub's cache",
-                             ".cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/main", ".cache/modelscope/hub/models/Qwen/Qwen3-8B",
-                             "hf download Qwen/Qwen3-8B"}) {
+                             ".cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/main",
+                             ".cache/modelscope/hub/models/Qwen/Qwen3-8B", "hf download Qwen/Qwen3-8B"}) {
       EXPECT_NE(what.find(part), std::string::npos) << part << " in " << what;
     }
   }

@@ -16,8 +16,9 @@ namespace {
 class HubSettings : public testing::Test {
  protected:
   HubSettings() : folder_(std::filesystem::temp_directory_path() / ("trireme-settings-" + std::to_string(getpid()))) {
-    for (const char* variable : {"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE",
-                                 "TRANSFORMERS_OFFLINE", "USE_MODELSCOPE_HUB", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"}) {
+    for (const char* variable : {"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH",
+                                 "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
+                                 "USE_MODELSCOPE_HUB", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"}) {
       unsetenv(variable);
     }
     std::filesystem::create_directories(folder_);

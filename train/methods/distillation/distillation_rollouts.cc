@@ -6,8 +6,12 @@
 
 namespace trireme {
 
-DistillationRollouts::DistillationRollouts(Session& student, Reference& teacher, std::shared_ptr<const PromptSet> prompts)
-    : student_(student), teacher_(teacher), config_(student.config()), sampler_(config_, std::move(prompts), student.job()) {}
+DistillationRollouts::DistillationRollouts(Session& student, Reference& teacher,
+                                           std::shared_ptr<const PromptSet> prompts)
+    : student_(student),
+      teacher_(teacher),
+      config_(student.config()),
+      sampler_(config_, std::move(prompts), student.job()) {}
 
 std::vector<Rollout> DistillationRollouts::Given(const std::vector<int64_t>& prompts) const {
   std::vector<Rollout> rollouts;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "train/rollouts/completion_sampler.h"
-#include "train/step/reference.h"
 #include "train/rollouts/rollout_source.h"
+#include "train/step/reference.h"
 
 namespace trireme {
 

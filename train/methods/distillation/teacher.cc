@@ -9,12 +9,12 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "stages/distillation_check.h"
 #include "parallel/objectives/teacher_states.h"
 #include "parallel/pass/pass_batch.h"
 #include "parallel/tensor/rank_cargo.h"
-#include "train/step/batches.h"
+#include "stages/distillation_check.h"
 #include "train/methods/distillation/teacher_moves.h"
+#include "train/step/batches.h"
 
 namespace trireme {
 namespace {
@@ -31,8 +31,10 @@ std::vector<int64_t> TrainedIdentities(const PassInput& input) {
   return {found.data_ptr<int64_t>(), found.data_ptr<int64_t>() + found.numel()};
 }
 
-// Of the rows of this rank's micro batches that have the head: where the states of each begin in the outputs, which are whole.
-std::map<int64_t, at::Tensor> StatesByRow(const std::vector<PassInput>& inputs, const std::vector<PassOutput>& outputs) {
+// Of the rows of this rank's micro batches that have the head: where the states of each begin in the outputs, which are
+// whole.
+std::map<int64_t, at::Tensor> StatesByRow(const std::vector<PassInput>& inputs,
+                                          const std::vector<PassOutput>& outputs) {
   std::map<int64_t, at::Tensor> states;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!outputs[i].trained_hidden.defined()) continue;
@@ -56,7 +58,8 @@ std::vector<int64_t> TrainedPositions(const Row& row) {
   return positions;
 }
 
-// The states of a micro batch's trained tokens, of which a context-parallel rank has a part. `like`: of their width and type.
+// The states of a micro batch's trained tokens, of which a context-parallel rank has a part. `like`: of their width and
+// type.
 at::Tensor StatesIn(const PassInput& input, const RowSource& rows, const std::vector<at::Tensor>& states,
                     const at::Tensor& like) {
   std::vector<at::Tensor> parts = {at::empty({0, like.size(1)}, like.options())};
@@ -100,7 +103,8 @@ void Teacher::Ask(const RowSource& rows, std::vector<PassInput>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const PassOutput& output = outputs[i];
       if (!output.trained_hidden.defined()) continue;
-      inputs[i].teacher = {.hidden = output.trained_hidden, .head_weight = output.head_weight, .soft_cap = output.soft_cap};
+      inputs[i].teacher = {
+          .hidden = output.trained_hidden, .head_weight = output.head_weight, .soft_cap = output.soft_cap};
     }
   });
 }
@@ -114,17 +118,19 @@ void Teacher::AskElsewhere(Session& model, const RowSource& rows, std::vector<Pa
   if (!head_weight_.defined()) return;
   const double soft_cap = std::get<HeadSpec>(model.graph().layers.back().spec).soft_cap;
   for (PassInput& input : inputs) {
-    input.teacher = {.hidden = StatesIn(input, rows, states, head_weight_), .head_weight = head_weight_, .soft_cap = soft_cap};
+    input.teacher = {
+        .hidden = StatesIn(input, rows, states, head_weight_), .head_weight = head_weight_, .soft_cap = soft_cap};
   }
 }
 
-std::vector<at::Tensor> Teacher::BringStates(Session& model, const RowSource& rows, const std::vector<PassInput>& theirs,
-                                             const Outputs& outputs) const {
+std::vector<at::Tensor> Teacher::BringStates(Session& model, const RowSource& rows,
+                                             const std::vector<PassInput>& theirs, const Outputs& outputs) const {
   const int rank = student_.job().rank();
   const std::map<int64_t, at::Tensor> held = StatesByRow(theirs, outputs);
   std::vector<at::Tensor> states(static_cast<size_t>(rows.size()));
   RankCargo cargo;
-  for (const TeacherMove& move : StateMoves(model.plan(), student_.plan(), rows.size(), student_.config().run().micro_batch())) {
+  for (const TeacherMove& move :
+       StateMoves(model.plan(), student_.plan(), rows.size(), student_.config().run().micro_batch())) {
     if (rows.Trained(move.begin) == 0) continue;
     at::Tensor& state = states[static_cast<size_t>(move.begin)];
     if (move.source == rank && move.destination == rank) {
@@ -155,8 +161,8 @@ void Teacher::BringHead(Session& model, const Outputs& outputs) {
     if (move.destination == rank) {
       const HeadRows mine = HeadRowsOf(student_.plan(), rank, vocabulary);
       if (!head_weight_.defined()) {
-        head_weight_ = at::zeros({mine.padded, width},
-                                 at::TensorOptions(TypeOf(model)).device(student_.tensors().torch()));
+        head_weight_ =
+            at::zeros({mine.padded, width}, at::TensorOptions(TypeOf(model)).device(student_.tensors().torch()));
       }
       target = head_weight_.narrow(0, move.begin - mine.begin, count);
     }

@@ -1,12 +1,12 @@
-// Teacher: what a student's objective needs of its teacher, for the micro batches of an update: the teacher's hidden states and
-// its head's weight, on the student's ranks with the head. Runs the teacher forward, under the student's layout or its own
-// (distillation.layout), in which case states and weight are brought to where the student needs them.
+// Teacher: what a student's objective needs of its teacher, for the micro batches of an update: the teacher's hidden
+// states and its head's weight, on the student's ranks with the head. Runs the teacher forward, under the student's
+// layout or its own (distillation.layout), in which case states and weight are brought to where the student needs them.
 #pragma once
 
 #include <vector>
 
-#include "parallel/pass/pass_input.h"
 #include "data/rows.h"
+#include "parallel/pass/pass_input.h"
 #include "train/step/reference.h"
 
 namespace trireme {
@@ -31,8 +31,8 @@ class Teacher {
   Session& student_;
   Reference& model_;
   const bool head_leaves_;  // after a pass the teacher's weights are no longer on the device, or not whole
-  // Under a layout of its own: the rows of its head's weight that this rank has of the student's; undefined before the first
-  // pass, and on ranks without the head.
+  // Under a layout of its own: the rows of its head's weight that this rank has of the student's; undefined before the
+  // first pass, and on ranks without the head.
   at::Tensor head_weight_;
   bool has_head_ = false;  // it was brought
 };

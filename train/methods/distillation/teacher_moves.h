@@ -1,6 +1,6 @@
-// TeacherMoves: what goes from the ranks of a teacher to those of its student where both have layouts of their own on the same
-// ranks: of each row the hidden states, and once the weight of the teacher's head. Plain values, the same on every rank; moves
-// nothing itself. No torch.
+// TeacherMoves: what goes from the ranks of a teacher to those of its student where both have layouts of their own on
+// the same ranks: of each row the hidden states, and once the weight of the teacher's head. Plain values, the same on
+// every rank; moves nothing itself. No torch.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ std::vector<int> HeadRanks(const RunPlan& plan, int data_rank);
 // Which data-parallel rank has a row of the step.
 int DataRankOf(const RunPlan& plan, int64_t row, int micro_batch);
 
-// Each row's states go to every rank of the student with the head that has the row. In the order of rows, then of destinations.
+// Each row's states go to every rank of the student with the head that has the row. In the order of rows, then of
+// destinations.
 std::vector<TeacherMove> StateMoves(const RunPlan& teacher, const RunPlan& student, int64_t rows, int micro_batch);
 
 // Token ids whose weights a rank with the head has.
@@ -30,8 +31,8 @@ struct HeadRows {
   int64_t padded = 0;  // with those of no token at the end
 };
 HeadRows HeadRowsOf(const RunPlan& plan, int rank, int64_t vocabulary);
-// Every rank of the student with the head gets the rows of the teacher's weight that its own has. In the order of destinations,
-// then of rows.
+// Every rank of the student with the head gets the rows of the teacher's weight that its own has. In the order of
+// destinations, then of rows.
 std::vector<TeacherMove> HeadMoves(const RunPlan& teacher, const RunPlan& student, int64_t vocabulary);
 
 }  // namespace trireme

@@ -9,13 +9,13 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "data/answer_rows.h"
 #include "parallel/objectives/policy_losses.h"
+#include "parallel/objectives/token_log_probs.h"
+#include "parallel/tensor/collectives.h"
 #include "stages/policy_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
-#include "parallel/objectives/token_log_probs.h"
-#include "parallel/tensor/collectives.h"
-#include "data/answer_rows.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
 
@@ -28,8 +28,8 @@ std::vector<int64_t> AllOf(const RowSource& rows) {
   return all;
 }
 
-// What a forward pass computes of each token, by micro batch, on ranks with the head; nothing is differentiated or dropped.
-// Collective.
+// What a forward pass computes of each token, by micro batch, on ranks with the head; nothing is differentiated or
+// dropped. Collective.
 std::vector<PassOutput> ForwardOf(Session& model, const std::vector<PassInput>& inputs, PassOptions options) {
   const TokenLogProbs objective(model.config().rl().temperature());
   options.objective = &objective;
@@ -45,8 +45,8 @@ std::vector<float> Trained(const at::Tensor& by_label, const PassInput& input) {
   return {host.data_ptr<float>(), host.data_ptr<float>() + host.numel()};
 }
 
-// A bound that the same values reach as reach torch.quantile, which is linear between the two values next to it: halfway
-// between the last value below and the first above, so that it stays true where another pass rounds otherwise.
+// A bound that the same values reach as reach torch.quantile, which is linear between the two values next to it:
+// halfway between the last value below and the first above, so that it stays true where another pass rounds otherwise.
 double QuantileBound(std::vector<double> values, double share) {
   constexpr double kOnAValue = 1e-6;
   if (values.empty()) return 0;
@@ -85,7 +85,10 @@ void PolicyPass::MakeUpdates(size_t count) {
   updates_.clear();
   double trained = 0;
   for (size_t i = 0; i < count; ++i) {
-    Update update{.rows = RowsOf(std::span(rollouts_).subspan(i * size, size), options), .inputs = {}, .totals = {}, .first = i * size};
+    Update update{.rows = RowsOf(std::span(rollouts_).subspan(i * size, size), options),
+                  .inputs = {},
+                  .totals = {},
+                  .first = i * size};
     const std::vector<int64_t> all = AllOf(*update.rows);
     update.inputs = MakePassInputs(*update.rows, all, ShapeOf(session_));
     update.totals = TotalsOf(*update.rows, all);
@@ -130,7 +133,8 @@ std::vector<double> PolicyPass::Penalties() {
       const std::vector<float> apart = Trained(input.policy.old - input.policy.reference, input);
       const at::Tensor document = input.sequence.index_select(0, input.trained).to(at::kCPU);
       for (size_t i = 0; i < apart.size(); ++i) {
-        const auto index = static_cast<size_t>(input.answers.values[static_cast<size_t>(document.data_ptr<int64_t>()[i])]);
+        const auto index =
+            static_cast<size_t>(input.answers.values[static_cast<size_t>(document.data_ptr<int64_t>()[i])]);
         sums[update.first + index] += apart[i];
         sums.back() += apart[i];
       }
@@ -228,7 +232,8 @@ double PolicyPass::EntropyBound(const Update& update) {
   std::vector<double> counts(static_cast<size_t>(session_.job().world()), 0.0);
   counts[rank] = static_cast<double>(mine.size());
   counts = SumOverRanks(counts);
-  const auto first = static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + static_cast<int64_t>(rank), 0.0));
+  const auto first =
+      static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + static_cast<int64_t>(rank), 0.0));
   std::vector<double> all(static_cast<size_t>(update.totals.trained), 0.0);
   std::copy(mine.begin(), mine.end(), all.begin() + static_cast<int64_t>(first));
   return QuantileBound(SumOverRanks(all), 1 - session_.config().rl().top_entropy_quantile());

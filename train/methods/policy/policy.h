@@ -1,7 +1,7 @@
-// PolicyPass: the updates of policy training with one sampling's completions: computes advantages and the log-probabilities
-// that ratios and the KL need, over all of them, before the first update; then lets the trainer differentiate one update
-// after the other. Nothing in the loss depends on how completions were cut into micro batches, ranks, packs or rows. Who
-// sampled and rewarded them is decided elsewhere.
+// PolicyPass: the updates of policy training with one sampling's completions: computes advantages and the
+// log-probabilities that ratios and the KL need, over all of them, before the first update; then lets the trainer
+// differentiate one update after the other. Nothing in the loss depends on how completions were cut into micro batches,
+// ranks, packs or rows. Who sampled and rewarded them is decided elsewhere.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "train/methods/distillation/teacher.h"
 #include "train/methods/policy/ppo_pass.h"
-#include "train/step/reference.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/advantages.h"
 #include "train/rollouts/rollout_rows.h"
-#include "train/methods/distillation/teacher.h"
+#include "train/step/reference.h"
 #include "train/step/trainer.h"
 
 namespace trireme {
@@ -29,8 +29,8 @@ class PolicyPass {
 
   Reference* reference() { return reference_.get(); }
   PpoPass* ppo() { return ppo_.get(); }  // in stage ppo
-  // The completions of the coming updates, groups side by side, and the names of the rewards to sum. Completions that have
-  // an advantage keep it. Collective.
+  // The completions of the coming updates, groups side by side, and the names of the rewards to sum. Completions that
+  // have an advantage keep it. Collective.
   void Begin(std::vector<Rollout> rollouts, const std::vector<std::string>& names);
   // The same with completions of one update whose advantages are given; their log-probabilities, if there are any, are
   // those of the old policy. Collective.
@@ -51,7 +51,7 @@ class PolicyPass {
     Rows rows;
     std::vector<PassInput> inputs;  // of this rank
     BatchTotals totals;
-    size_t first = 0;               // of its completions among all
+    size_t first = 0;  // of its completions among all
   };
 
   void MakeUpdates(size_t count);

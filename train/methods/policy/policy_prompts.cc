@@ -2,14 +2,14 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "generation/text/prompts.h"
 #include "stages/distillation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
-#include "train/rollouts/followed_rollouts.h"
-#include "generation/text/prompts.h"
 #include "train/plan/reward_graph.h"
 #include "train/rollouts/completion_endpoint.h"
 #include "train/rollouts/environment.h"
+#include "train/rollouts/followed_rollouts.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rewards.h"
 
@@ -19,20 +19,23 @@ namespace {
 
 Prompts OpenReplay(const Config& config, int64_t vocabulary) {
   if (!config.rl().sampler().weights().empty()) {
-    throw InputError("rl.sampler.weights has no part in this run: rl.rollouts ", config.rl().rollouts(),
-                     " is a file, whose completions are there already; leave it out, or name a directory that a sampler fills");
+    throw InputError(
+        "rl.sampler.weights has no part in this run: rl.rollouts ", config.rl().rollouts(),
+        " is a file, whose completions are there already; leave it out, or name a directory that a sampler fills");
   }
   const auto replay = std::make_shared<Replay>(
       config, RolloutReading{.vocabulary = vocabulary, .ends = EndTokens(config.model().path(), nullptr)});
-  return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()}, .replay = replay, .sampled = {}};
+  return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()},
+          .replay = replay,
+          .sampled = {}};
 }
 
 // A row per prompt of a sampling, without tokens: what they are is known when they come.
 Prompts OpenFollowed(const Config& config) {
   const std::string& directory = config.rl().rollouts();
   if (config.run().steps() == 0) {
-    throw InputError("run.steps = 0: rl.rollouts ", directory, " is a directory that another sampler fills, without epochs; ",
-                     "set the number of steps");
+    throw InputError("run.steps = 0: rl.rollouts ", directory,
+                     " is a directory that another sampler fills, without epochs; ", "set the number of steps");
   }
   RefuseOtherNames(directory);
   std::vector<Row> rows(static_cast<size_t>(PromptsPerSampling(config)));
@@ -46,11 +49,13 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
   const bool outside = !config.rl().sampler().endpoint().empty();
   if (config.parallel().context() > 1 && !outside && !HasSamplingLayout(config)) {
     throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
-                     "parallelism; write 1, or set another layout for sampling (rl.sampling), or give completions by rl.rollouts or rl.sampler.endpoint");
+                     "parallelism; write 1, or set another layout for sampling (rl.sampling), or give completions by "
+                     "rl.rollouts or rl.sampler.endpoint");
   }
   const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
   if (config.rl().rewards().empty()) {
-    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ", Join(BuiltInRewards()));
+    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ",
+                     Join(BuiltInRewards()));
   }
   if (!config.rl().environment().empty()) Environment(config, *sampled);
   for (const std::string& name : config.rl().rewards()) {
@@ -61,10 +66,13 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
     }
   }
   if (outside && place.reports && sampled->size() > 0) {
-    CompletionEndpoint(config, {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
+    CompletionEndpoint(config,
+                       {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
         .Check(sampled->at(0).ids);
   }
-  return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()}, .replay = {}, .sampled = sampled};
+  return {.data = {.train = sampled->AsRows(), .valid = nullptr, .samples = sampled->size()},
+          .replay = {},
+          .sampled = sampled};
 }
 
 // Prompts with their answers, as stage sft reads and limits them.
@@ -75,7 +83,9 @@ Prompts OpenTaught(const Config& config, const DataPlace& place) {
   data.mutable_data()->set_loss(LOSS_LAST_ROUND);
   const DataSets read = OpenDataSets(data, place);
   const auto taught = std::make_shared<PromptSet>(config, *read.train, DistillationSamples(config));
-  return {.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()}, .replay = {}, .sampled = taught};
+  return {.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()},
+          .replay = {},
+          .sampled = taught};
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace trireme {
 
 struct Prompts {
-  DataSets data;                          // train: a row per prompt, of which nothing is trained
-  std::shared_ptr<RolloutSource> replay;    // rl.rollouts, if it is set
+  DataSets data;                             // train: a row per prompt, of which nothing is trained
+  std::shared_ptr<RolloutSource> replay;     // rl.rollouts, if it is set
   std::shared_ptr<const PromptSet> sampled;  // otherwise: what completions are sampled for
 };
 

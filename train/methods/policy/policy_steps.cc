@@ -5,14 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "generation/text/prompts.h"
 #include "stages/policy_check.h"
 #include "train/methods/distillation/distillation_rollouts.h"
+#include "train/plan/sampling_plan.h"
 #include "train/rollouts/followed_rollouts.h"
-#include "generation/text/prompts.h"
 #include "train/rollouts/rollout_file.h"
 #include "train/rollouts/rollout_metrics.h"
 #include "train/rollouts/sampled_rollouts.h"
-#include "train/plan/sampling_plan.h"
 
 namespace trireme {
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "train/step/batch_sampler.h"
 #include "train/methods/policy/policy.h"
 #include "train/report/appended_file.h"
-#include "train/states/run_inputs.h"
 #include "train/rollouts/sampler_weights.h"
+#include "train/states/run_inputs.h"
+#include "train/step/batch_sampler.h"
 
 namespace trireme {
 
@@ -47,8 +47,8 @@ class PolicySteps {
   void Record();
 
   const Config& config_;
-  const int64_t steps_;              // per sampling
-  const int64_t samplings_;          // per epoch
+  const int64_t steps_;      // per sampling
+  const int64_t samplings_;  // per epoch
   BatchSampler order_;
   Trainer& trainer_;
   const TensorDevice& device_;

@@ -18,7 +18,8 @@ std::vector<Rollout> AllRollouts(const std::vector<PpoPass::Update>& updates) {
 }
 
 // Less what a completion without an end token loses.
-std::vector<double> ScoresOf(const std::vector<Rollout>& rollouts, const std::vector<double>& rewards, const RlConfig& rl) {
+std::vector<double> ScoresOf(const std::vector<Rollout>& rollouts, const std::vector<double>& rewards,
+                             const RlConfig& rl) {
   std::vector<double> scores;
   for (size_t i = 0; i < rollouts.size(); ++i) {
     const double reward = std::isnan(rewards[i]) ? 0 : rewards[i];

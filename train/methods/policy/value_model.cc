@@ -2,8 +2,8 @@
 
 #include "checkpoint/store_reader.h"
 #include "parallel/objectives/objectives.h"
-#include "stages/ppo_check.h"
 #include "parallel/pass/pass_batch.h"
+#include "stages/ppo_check.h"
 #include "train/states/resume.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
-// ValueModel: the model that stage ppo trains beside a policy without values of its own: its session, its trainer, its passes.
-// What it learns from a sampling is PpoPass's business.
+// ValueModel: the model that stage ppo trains beside a policy without values of its own: its session, its trainer, its
+// passes. What it learns from a sampling is PpoPass's business.
 #pragma once
 
 #include <filesystem>

@@ -1,15 +1,15 @@
 // KlTable: what the reference says of KTO's mismatched answers (data/mismatched_rows.h) in every batch of a run, read
-// from the cache or computed before the first step. Which answers meet depends on the order of the batches, hence on the
-// epoch: a table and a file in the cache for each. What the policy says of them is computed in the step.
+// from the cache or computed before the first step. Which answers meet depends on the order of the batches, hence on
+// the epoch: a table and a file in the cache for each. What the policy says of them is computed in the step.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "train/step/batch_sampler.h"
 #include "data/mismatched_rows.h"
 #include "train/methods/preference/reference_table.h"
+#include "train/step/batch_sampler.h"
 
 namespace trireme {
 

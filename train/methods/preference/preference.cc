@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
-#include "parallel/tensor/collectives.h"
 #include "data/mismatched_rows.h"
-#include "train/step/metric_means.h"
+#include "parallel/tensor/collectives.h"
+#include "stages/preference_check.h"
 #include "train/methods/preference/sorted_answers.h"
+#include "train/step/metric_means.h"
 
 namespace trireme {
 namespace {

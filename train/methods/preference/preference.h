@@ -11,9 +11,9 @@
 
 #include "data/rows.h"
 #include "train/methods/preference/kl_table.h"
-#include "train/step/reference.h"
 #include "train/methods/preference/reference_table.h"
 #include "train/report/logged_step.h"
+#include "train/step/reference.h"
 #include "train/step/trainer.h"
 
 namespace trireme {
@@ -26,9 +26,9 @@ class PreferencePass {
 
   // What answers are compared with; null: nothing is, or not yet (Precompute).
   Reference* reference() { return reference_.get(); }
-  // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are then
-  // given rows of, steps 1 to `steps` in this order; after that there is no reference. Once, after the initial weights.
-  // Collective.
+  // With preference.precompute_ref_log_probs: what the reference says of all these rows, which Pass and Evaluate are
+  // then given rows of, steps 1 to `steps` in this order; after that there is no reference. Once, after the initial
+  // weights. Collective.
   void Precompute(const RowSource& train, const BatchSamplerOptions& order, int64_t steps, const RowSource* valid);
   // Forward and backward over units of a global batch (data/answer_rows.h), that of a step; the loss. Collective.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step);

@@ -85,7 +85,8 @@ std::string ReferenceDigest(const Config& config) {
   digest.Add(Concat("dtype ", config.model().dtype()));
   AddFiles(own ? config.model().path() : config.reference(), digest);
   if (own && config.model().init() == MODEL_INIT_RANDOM) digest.Add(Concat("seed ", config.run().seed()));
-  if (config.reference() == "start" && !config.tuning().adapters().empty()) AddFiles(config.tuning().adapters(), digest);
+  if (config.reference() == "start" && !config.tuning().adapters().empty())
+    AddFiles(config.tuning().adapters(), digest);
   return digest.Hex();
 }
 
@@ -102,7 +103,8 @@ std::optional<std::vector<float>> ReferenceCache::Read(int64_t answers) const {
     const MappedFile file(path_);
     const std::string why = WhyDamaged(file.bytes(), answers);
     if (why.empty()) {
-      std::memcpy(log_probs.data(), file.bytes().data() + sizeof kReferenceMagic + sizeof(uint64_t), 4 * log_probs.size());
+      std::memcpy(log_probs.data(), file.bytes().data() + sizeof kReferenceMagic + sizeof(uint64_t),
+                  4 * log_probs.size());
       return log_probs;
     }
     TRIREME_LOG(WARNING) << path_.string() << ": " << why << "; the cache is damaged and is rebuilt";

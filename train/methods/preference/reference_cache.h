@@ -1,5 +1,6 @@
-// ReferenceCache: the reference's log-probabilities of all answers of a data set as a file in the data cache, named after a
-// digest of the rows and of the reference's weights. No torch, no communication; who computes them is reference.h.
+// ReferenceCache: the reference's log-probabilities of all answers of a data set as a file in the data cache, named
+// after a digest of the rows and of the reference's weights. No torch, no communication; who computes them is
+// reference.h.
 //
 // The file: 8 bytes of magic, their number (uint64), the log-probabilities (fp32), their CRC-32C (uint32).
 #pragma once

@@ -8,9 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "data/prepare.h"
 #include "parallel/tensor/collectives.h"
 #include "train/step/batches.h"
-#include "data/prepare.h"
 
 namespace trireme {
 

@@ -1,5 +1,5 @@
-// ReferenceTable: the reference's log-probabilities of all answers of a data set, read from the cache or computed in one
-// forward pass over it, the same on every rank. What takes the place of a reference while training.
+// ReferenceTable: the reference's log-probabilities of all answers of a data set, read from the cache or computed in
+// one forward pass over it, the same on every rank. What takes the place of a reference while training.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/rows.h"
-#include "train/step/reference.h"
 #include "train/methods/preference/reference_cache.h"
+#include "train/step/reference.h"
 
 namespace trireme {
 

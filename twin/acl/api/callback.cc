@@ -90,8 +90,7 @@ class ReportDesk {
     } else {
       changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), ended);
     }
-    if (!came())
-      return streams_of_.count(thread) == 0 ? ACL_ERROR_RT_THREAD_SUBSCRIBE : ACL_ERROR_RT_REPORT_TIMEOUT;
+    if (!came()) return streams_of_.count(thread) == 0 ? ACL_ERROR_RT_THREAD_SUBSCRIBE : ACL_ERROR_RT_REPORT_TIMEOUT;
     *report = waiting_[thread].front();
     waiting_[thread].pop_front();
     return ACL_SUCCESS;
@@ -130,13 +129,11 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
   if (found->launched_host_function) {
-    return Fail(
-        ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-        Text("stream ", found->id(), " uses aclrtLaunchHostFunc; a stream cannot use both mechanisms"));
+    return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
+                Text("stream ", found->id(), " uses aclrtLaunchHostFunc; a stream cannot use both mechanisms"));
   }
   if (ReportDesk::Get().Subscribe(threadId, found->id())) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-              Text("stream ", found->id(), " is already subscribed"));
+  return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__, Text("stream ", found->id(), " is already subscribed"));
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
@@ -147,8 +144,7 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
               Text("stream ", found->id(), " is not subscribed to thread ", threadId));
 }
 
-aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType,
-                             aclrtStream stream) {
+aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream) {
   if (fn == nullptr) return FailNull(__func__, "fn");
   if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
     return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown block type ", static_cast<int>(blockType)));
@@ -156,9 +152,8 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
   if (!ReportDesk::Get().Subscribed(found->id())) {
-    return Fail(
-        ACL_ERROR_RT_STREAM_NO_CB_REG, __func__,
-        Text("no thread processes the reports of stream ", found->id(), "; call aclrtSubscribeReport first"));
+    return Fail(ACL_ERROR_RT_STREAM_NO_CB_REG, __func__,
+                Text("no thread processes the reports of stream ", found->id(), "; call aclrtSubscribeReport first"));
   }
   auto report = std::make_shared<Report>();
   report->function = fn;
@@ -169,8 +164,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
 
 aclError aclrtProcessReport(int32_t timeout) {
   if (timeout < -1 || timeout == 0) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
   }
   std::shared_ptr<Report> report;
   const aclError taken = ReportDesk::Get().Take(pthread_self(), timeout, &report);
@@ -190,9 +184,8 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
   if (ReportDesk::Get().Subscribed(found->id())) {
-    return Fail(
-        ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
-        Text("stream ", found->id(), " is subscribed for callbacks; a stream cannot use both mechanisms"));
+    return Fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, __func__,
+                Text("stream ", found->id(), " is subscribed for callbacks; a stream cannot use both mechanisms"));
   }
   found->launched_host_function = true;
   return found->Enqueue(

@@ -48,9 +48,8 @@ aclError aclrtDestroyContext(aclrtContext context) {
   std::shared_ptr<Context> found;
   TWIN_TRY(FindContext(__func__, context, &found));
   if (found->is_default) {
-    return Fail(
-        ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, __func__,
-        Text("this is the default context of device ", found->device, "; only aclrtResetDevice destroys it"));
+    return Fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, __func__,
+                Text("this is the default context of device ", found->device, "; only aclrtResetDevice destroys it"));
   }
   Runtime::Get().DropContext(found);
   return ACL_SUCCESS;

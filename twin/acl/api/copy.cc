@@ -39,8 +39,8 @@ struct Copy {
   void Run() const {
     for (size_t row = 0; row < rows; ++row) {
       // Overlap is the program's error, but the result should not differ from run to run.
-      std::memmove(static_cast<std::byte*>(dst) + row * dst_pitch,
-                   static_cast<const std::byte*>(src) + row * src_pitch, width);
+      std::memmove(static_cast<std::byte*>(dst) + row * dst_pitch, static_cast<const std::byte*>(src) + row * src_pitch,
+                   width);
     }
   }
 };
@@ -61,9 +61,8 @@ aclError RequirePeers(const char* function, int one, int other) {
     return device->peers.count(to) == 1;
   };
   if (one == other || reaches(one, other) || reaches(other, one)) return ACL_SUCCESS;
-  return Fail(
-      ACL_ERROR_RT_PARAM_INVALID, function,
-      Text("the copy is between devices ", one, " and ", other, "; call aclrtDeviceEnablePeerAccess first"));
+  return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
+              Text("the copy is between devices ", one, " and ", other, "; call aclrtDeviceEnablePeerAccess first"));
 }
 
 // Checks both sides. `pageable` tells whether unpinned host memory is involved.
@@ -73,10 +72,8 @@ aclError CheckPlaces(const char* function, const Copy& copy, aclrtMemcpyKind kin
   }
   const Location dst = twin::Locate(copy.dst, copy.dst_bytes());
   const Location src = twin::Locate(copy.src, copy.src_bytes());
-  TWIN_TRY(RequireSide(function, "dst", dst,
-                       kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
-  TWIN_TRY(RequireSide(function, "src", src,
-                       kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
+  TWIN_TRY(RequireSide(function, "dst", dst, kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
+  TWIN_TRY(RequireSide(function, "src", src, kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
   *pageable = dst.place == Place::kHost || src.place == Place::kHost;
   return kind == ACL_MEMCPY_DEVICE_TO_DEVICE ? RequirePeers(function, src.device, dst.device) : ACL_SUCCESS;
 }
@@ -135,8 +132,7 @@ aclError CheckSet(const char* function, void* pointer, size_t max_count, size_t 
   }
   const Location location = twin::Locate(pointer, count);
   if (location.place != Place::kDeviceNotAllocated) return ACL_SUCCESS;
-  return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
-              Text(pointer, " with ", count, " bytes is ", location.text()));
+  return Fail(ACL_ERROR_RT_PARAM_INVALID, function, Text(pointer, " with ", count, " bytes is ", location.text()));
 }
 
 }  // namespace
@@ -152,8 +148,8 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
   return RunOnStream(__func__, Line(dst, src, count), kind, stream);
 }
 
-aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count,
-                                       aclrtMemcpyKind kind, aclrtStream stream) {
+aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                                       aclrtStream stream) {
   TWIN_TRY(CheckLine(__func__, dst, destMax, src, count));
   return RunOnStream(__func__, Line(dst, src, count), kind, stream);
 }
@@ -165,8 +161,8 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
   return RunNow(__func__, copy, kind);
 }
 
-aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
-                            size_t height, aclrtMemcpyKind kind, aclrtStream stream) {
+aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
+                            aclrtMemcpyKind kind, aclrtStream stream) {
   const Copy copy{dst, dpitch, src, spitch, width, height};
   TWIN_TRY(CheckMatrix(__func__, copy));
   return RunOnStream(__func__, copy, kind, stream);

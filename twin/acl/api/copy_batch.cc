@@ -45,8 +45,7 @@ aclError CheckShape(const Batch& batch) {
       batch.attrs == nullptr || batch.attr_begins == nullptr) {
     return FailNull(batch.function, "one of the arrays");
   }
-  if (batch.count == 0 || batch.attr_count == 0 || batch.attr_count > batch.count ||
-      batch.attr_begins[0] != 0) {
+  if (batch.count == 0 || batch.attr_count == 0 || batch.attr_count > batch.count || batch.attr_begins[0] != 0) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
                 Text(batch.count, " copies and ", batch.attr_count,
                      " attributes; wanted at least one of each, no more attributes than copies, the first "
@@ -54,15 +53,14 @@ aclError CheckShape(const Batch& batch) {
   }
   for (size_t i = 1; i < batch.attr_count; ++i) {
     if (batch.attr_begins[i] > batch.attr_begins[i - 1] && batch.attr_begins[i] < batch.count) continue;
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
-                Text("attrsIndexes[", i, "] is ", batch.attr_begins[i], "; wanted increasing numbers below ",
-                     batch.count));
+    return Fail(
+        ACL_ERROR_RT_PARAM_INVALID, batch.function,
+        Text("attrsIndexes[", i, "] is ", batch.attr_begins[i], "; wanted increasing numbers below ", batch.count));
   }
   return ACL_SUCCESS;
 }
 
-aclError CheckSide(const char* function, const char* side, const Location& found,
-                   const aclrtMemLocation& said) {
+aclError CheckSide(const char* function, const char* side, const Location& found, const aclrtMemLocation& said) {
   const bool device_said = said.type == ACL_MEM_LOCATION_TYPE_DEVICE;
   const bool right = device_said ? found.on_device() && found.device == static_cast<int>(said.id)
                                  : found.place == Place::kHost || found.place == Place::kPinnedHost;
@@ -73,8 +71,7 @@ aclError CheckSide(const char* function, const char* side, const Location& found
 }
 
 aclError CheckPiece(const Batch& batch, size_t index, const aclrtMemcpyBatchAttr& attr, bool* pageable) {
-  if (batch.dsts[index] == nullptr || batch.srcs[index] == nullptr)
-    return FailNull(batch.function, "dst or src");
+  if (batch.dsts[index] == nullptr || batch.srcs[index] == nullptr) return FailNull(batch.function, "dst or src");
   if (batch.sizes[index] > batch.dest_max[index]) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, batch.function,
                 Text("size is ", batch.sizes[index], " but destMax is ", batch.dest_max[index]));
@@ -84,8 +81,7 @@ aclError CheckPiece(const Batch& batch, size_t index, const aclrtMemcpyBatchAttr
   TWIN_TRY(CheckSide(batch.function, "dst", dst, attr.dstLoc));
   TWIN_TRY(CheckSide(batch.function, "src", src, attr.srcLoc));
   if (dst.on_device() == src.on_device()) {
-    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, batch.function,
-                "a batch copies between host and device only");
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, batch.function, "a batch copies between host and device only");
   }
   *pageable |= dst.place == Place::kHost || src.place == Place::kHost;
   return ACL_SUCCESS;
@@ -113,8 +109,7 @@ void RunAll(const std::vector<Piece>& pieces) {
 }  // namespace
 
 aclError aclrtMemcpyBatch(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches,
-                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs,
-                          size_t* failIdx) {
+                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIdx) {
   std::shared_ptr<twin::Context> context;
   TWIN_TRY(twin::RequireContext(__func__, &context));
   const Batch batch{__func__, dsts, destMax, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIdx};
@@ -127,12 +122,11 @@ aclError aclrtMemcpyBatch(void** dsts, size_t* destMax, void** srcs, size_t* siz
 }
 
 aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches,
-                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs,
-                               size_t* failIndex, aclrtStream stream) {
+                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex,
+                               aclrtStream stream) {
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
-  const Batch batch{__func__,   dsts,  destMax,      srcs,     sizes,
-                    numBatches, attrs, attrsIndexes, numAttrs, failIndex};
+  const Batch batch{__func__, dsts, destMax, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex};
   std::vector<Piece> pieces;
   bool pageable = false;
   TWIN_TRY(Gather(batch, &pieces, &pageable));

@@ -32,9 +32,7 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
   return static_cast<uint32_t>(aclGetDataBufferSizeV2(dataBuffer));
 }
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
-  return dataBuffer == nullptr ? 0 : dataBuffer->bytes;
-}
+size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) { return dataBuffer == nullptr ? 0 : dataBuffer->bytes; }
 
 // Types smaller than a byte count as one byte, types without a fixed size as zero.
 size_t aclDataTypeSize(aclDataType dataType) {

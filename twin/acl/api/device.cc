@@ -100,11 +100,10 @@ aclError aclrtSynchronizeDevice(void) { return SynchronizeAll(__func__, Signal::
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
   if (timeout < -1 || timeout == 0) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
   }
-  return SynchronizeAll(
-      __func__, timeout < 0 ? Signal::kNever : Signal::Clock::now() + std::chrono::milliseconds(timeout));
+  return SynchronizeAll(__func__,
+                        timeout < 0 ? Signal::kNever : Signal::Clock::now() + std::chrono::milliseconds(timeout));
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
@@ -156,14 +155,11 @@ aclError ChangePeer(const char* function, int32_t peer, bool enable) {
 }  // namespace
 
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
-  if (flags != 0)
-    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__, Text("flags is ", flags, "; wanted 0"));
+  if (flags != 0) return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__, Text("flags is ", flags, "; wanted 0"));
   return ChangePeer(__func__, peerDeviceId, true);
 }
 
-aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
-  return ChangePeer(__func__, peerDeviceId, false);
-}
+aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) { return ChangePeer(__func__, peerDeviceId, false); }
 
 aclError aclrtDeviceGetBareTgid(int32_t* pid) {
   if (pid == nullptr) return FailNull(__func__, "pid");
@@ -188,6 +184,5 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
     default:
       break;
   }
-  return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-              Text("unknown device property ", static_cast<int>(deviceInfo)));
+  return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown device property ", static_cast<int>(deviceInfo)));
 }

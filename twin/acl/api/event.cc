@@ -26,10 +26,9 @@ aclError CreateEvent(const char* function, aclrtEvent* event, EventKind kind, ui
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(function, &context));
   if (kind != EventKind::kPlain && (flags == 0 || (flags & ~kKnown) != 0)) {
-    return Fail(
-        ACL_ERROR_RT_PARAM_INVALID, function,
-        Text("flag is ", flags,
-             "; wanted a combination of SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, EXTERNAL 32"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, function,
+                Text("flag is ", flags,
+                     "; wanted a combination of SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, EXTERNAL 32"));
   }
   *event = Runtime::Get().events.Add(std::make_shared<Event>(kind, flags, context->device));
   return ACL_SUCCESS;
@@ -72,15 +71,13 @@ aclError WaitOnStream(Event& event, uint64_t record) {
 
 aclError RequireTime(const char* function, const char* which, const Event& event) {
   if (event.kind != EventKind::kPlain && (event.flags & ACL_EVENT_TIME_LINE) == 0) {
-    return Fail(
-        ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
-        Text("the ", which, " event has flag ", event.flags, "; wanted the flag ACL_EVENT_TIME_LINE"));
+    return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
+                Text("the ", which, " event has flag ", event.flags, "; wanted the flag ACL_EVENT_TIME_LINE"));
   }
   if (event.recorded() && event.complete()) return ACL_SUCCESS;
-  return Fail(
-      ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
-      Text("the ", which, " event has ",
-           event.recorded() ? "not been reached by its stream yet; synchronise first" : "not been recorded"));
+  return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, function,
+              Text("the ", which, " event has ",
+                   event.recorded() ? "not been reached by its stream yet; synchronise first" : "not been recorded"));
 }
 
 }  // namespace
@@ -109,9 +106,9 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   std::shared_ptr<Stream> on;
   TWIN_TRY(twin::RequireStream(__func__, stream, &on));
   if (on->device() != found->device) {
-    return Fail(ACL_ERROR_RT_STREAM_CONTEXT, __func__,
-                Text("the event was created on device ", found->device, " but the stream belongs to device ",
-                     on->device()));
+    return Fail(
+        ACL_ERROR_RT_STREAM_CONTEXT, __func__,
+        Text("the event was created on device ", found->device, " but the stream belongs to device ", on->device()));
   }
   const uint64_t record = found->NextRecord();
   const aclError queued = on->Enqueue(
@@ -196,14 +193,12 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
   TWIN_TRY(twin::RequireEvent(__func__, event, &found));
   if (!found->recorded()) {
     if (found->kind == EventKind::kEx) return ACL_SUCCESS;
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                "the event has not been recorded; this wait would never end");
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "the event has not been recorded; this wait would never end");
   }
   if (!found->complete()) twin::CountHostWait(__func__);
   found->Wait(found->RecordToWaitFor(), [] { return false; });
   const aclError other = found->error();
-  return other == ACL_SUCCESS ? ACL_SUCCESS
-                              : Fail(other, __func__, "the stream that recorded the event has failed");
+  return other == ACL_SUCCESS ? ACL_SUCCESS : Fail(other, __func__, "the stream that recorded the event has failed");
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
@@ -216,9 +211,8 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
   TWIN_TRY(RequireTime(__func__, "end", *end));
   const std::chrono::duration<float, std::milli> elapsed = end->time() - start->time();
   if (elapsed.count() < 0) {
-    return Fail(
-        ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, __func__,
-        Text("the end event was reached ", -elapsed.count(), " ms before the start event; swap the two"));
+    return Fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, __func__,
+                Text("the end event was reached ", -elapsed.count(), " ms before the start event; swap the two"));
   }
   *ms = elapsed.count();
   return ACL_SUCCESS;
@@ -230,7 +224,6 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
   TWIN_TRY(twin::RequireEvent(__func__, event, &found));
   TWIN_TRY(RequireTime(__func__, "given", *found));
   const auto since_boot = found->time().time_since_epoch();
-  *timestamp =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since_boot).count());
+  *timestamp = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since_boot).count());
   return ACL_SUCCESS;
 }

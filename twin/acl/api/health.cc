@@ -35,8 +35,7 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown mode ", static_cast<int>(mode)));
   }
   if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return ACL_SUCCESS;
-  return twin::FailUnsupported(__func__,
-                               "arithmetic on the host yields infinities and NaN and does not saturate");
+  return twin::FailUnsupported(__func__, "arithmetic on the host yields infinities and NaN and does not saturate");
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
@@ -103,17 +102,14 @@ aclError aclrtMemInvalidate(void* devPtr, size_t size) { return RequireDeviceMem
 
 aclError aclrtSetTsDevice(aclrtTsId tsId) {
   if (tsId == ACL_TS_ID_AICORE) return ACL_SUCCESS;
-  if (tsId == ACL_TS_ID_AIVECTOR)
-    return twin::FailUnsupported(__func__, "each device has one task scheduler");
+  if (tsId == ACL_TS_ID_AIVECTOR) return twin::FailUnsupported(__func__, "each device has one task scheduler");
   return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("unknown task scheduler ", static_cast<int>(tsId)));
 }
 
-aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize,
-                            size_t* retSize) {
+aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize) {
   if (memUceInfoArray == nullptr) return FailNull(__func__, "memUceInfoArray");
   if (retSize == nullptr) return FailNull(__func__, "retSize");
-  if (arraySize == 0)
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__, "arraySize is 0; wanted room for one entry");
+  if (arraySize == 0) return Fail(ACL_ERROR_INVALID_PARAM, __func__, "arraySize is 0; wanted room for one entry");
   TWIN_TRY(RequireKnownDevice(__func__, deviceId));
   *retSize = 0;
   return ACL_SUCCESS;

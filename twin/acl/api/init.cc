@@ -17,12 +17,10 @@ using twin::Text;
 aclError aclInit(const char* configPath) {
   Runtime& runtime = Runtime::Get();
   if (configPath != nullptr && *configPath != '\0' && !std::ifstream(configPath)) {
-    return Fail(ACL_ERROR_INVALID_FILE, __func__,
-                Text("the configuration file '", configPath, "' cannot be read"));
+    return Fail(ACL_ERROR_INVALID_FILE, __func__, Text("the configuration file '", configPath, "' cannot be read"));
   }
   if (runtime.initialized.exchange(true)) {
-    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__,
-                "called a second time; a process may call it only once");
+    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called a second time; a process may call it only once");
   }
   return ACL_SUCCESS;
 }
@@ -30,8 +28,7 @@ aclError aclInit(const char* configPath) {
 aclError aclFinalize() {
   Runtime& runtime = Runtime::Get();
   if (!runtime.initialized) return Fail(ACL_ERROR_UNINITIALIZE, __func__, "called before aclInit");
-  if (runtime.finalized.exchange(true))
-    return Fail(ACL_ERROR_REPEAT_FINALIZE, __func__, "called a second time");
+  if (runtime.finalized.exchange(true)) return Fail(ACL_ERROR_REPEAT_FINALIZE, __func__, "called a second time");
   for (const auto& [handle, context] : runtime.contexts.All()) runtime.DropContext(context);
   return ACL_SUCCESS;
 }

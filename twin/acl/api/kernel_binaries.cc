@@ -8,19 +8,14 @@
 namespace {
 
 aclError RefuseBinary(const char* function) {
-  return twin::FailUnsupported(function,
-                               "kernels are launched by their aclrtlaunch_ function, not from a binary");
+  return twin::FailUnsupported(function, "kernels are launched by their aclrtlaunch_ function, not from a binary");
 }
 
 }  // namespace
 
 aclError aclrtBinaryLoadFromFile(const char*, void*, aclrtBinHandle*) { return RefuseBinary(__func__); }
-aclError aclrtBinaryLoadFromData(const void*, size_t, const void*, aclrtBinHandle*) {
-  return RefuseBinary(__func__);
-}
-aclError aclrtBinaryGetFunction(aclrtBinHandle, const char*, aclrtFuncHandle*) {
-  return RefuseBinary(__func__);
-}
+aclError aclrtBinaryLoadFromData(const void*, size_t, const void*, aclrtBinHandle*) { return RefuseBinary(__func__); }
+aclError aclrtBinaryGetFunction(aclrtBinHandle, const char*, aclrtFuncHandle*) { return RefuseBinary(__func__); }
 aclError aclrtGetFunctionAddr(aclrtFuncHandle, void**, void**) { return RefuseBinary(__func__); }
 aclError aclrtBinaryUnLoad(aclrtBinHandle) { return RefuseBinary(__func__); }
 aclError aclrtLaunchKernel(aclrtFuncHandle, uint32_t, const void*, size_t, aclrtStream) {
@@ -28,9 +23,5 @@ aclError aclrtLaunchKernel(aclrtFuncHandle, uint32_t, const void*, size_t, aclrt
 }
 
 int32_t rtDevBinaryRegister(const void*, void**) { return RefuseBinary(__func__); }
-int32_t rtFunctionRegister(void*, const void*, const char*, const void*, uint32_t) {
-  return RefuseBinary(__func__);
-}
-int32_t rtKernelLaunch(const void*, uint32_t, void*, uint32_t, void*, void*) {
-  return RefuseBinary(__func__);
-}
+int32_t rtFunctionRegister(void*, const void*, const char*, const void*, uint32_t) { return RefuseBinary(__func__); }
+int32_t rtKernelLaunch(const void*, uint32_t, void*, uint32_t, void*, void*) { return RefuseBinary(__func__); }

@@ -203,8 +203,7 @@ aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupI
   if (attrValue == nullptr) return FailNull(__func__, "attrValue");
   if (paramRetSize == nullptr) return FailNull(__func__, "paramRetSize");
   constexpr uint32_t kValues[] = {twin::kCubeCores, twin::kVectorCores, twin::kCubeCores, 0, 0, 0};
-  if (groupIndex != 0 || attr < ACL_GROUP_AICORE_INT || attr > ACL_GROUP_GROUPID_INT ||
-      valueLen < sizeof kValues[0]) {
+  if (groupIndex != 0 || attr < ACL_GROUP_AICORE_INT || attr > ACL_GROUP_GROUPID_INT || valueLen < sizeof kValues[0]) {
     return Fail(ACL_ERROR_INVALID_PARAM, __func__,
                 Text("groupIndex ", groupIndex, ", attr ", static_cast<int>(attr), ", valueLen ", valueLen,
                      "; wanted group 0, attr 0 to 5, room for 4 bytes"));

@@ -33,8 +33,7 @@ constexpr std::array<aclCannAttr, 3> kAttributes = {ACL_CANN_ATTR_INF_NAN, ACL_C
 
 }  // namespace
 
-void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt,
-               ...) {
+void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
   if (static_cast<int>(logLevel) < LowestLevelShown() || fmt == nullptr) return;
   constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
   const char* name = logLevel >= ACL_DEBUG && logLevel <= ACL_ERROR ? kNames[logLevel] : "ERROR";
@@ -43,8 +42,8 @@ void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_
   va_start(arguments, fmt);
   std::vsnprintf(text, sizeof text, fmt, arguments);
   va_end(arguments);
-  std::fprintf(stderr, "[%s] APP %s:%u %s: %s\n", name, file == nullptr ? "" : file, line,
-               func == nullptr ? "" : func, text);
+  std::fprintf(stderr, "[%s] APP %s:%u %s: %s\n", name, file == nullptr ? "" : file, line, func == nullptr ? "" : func,
+               text);
 }
 
 aclError aclmdlInitDump() {

@@ -23,14 +23,12 @@ namespace {
 constexpr size_t kUnit = 32;
 constexpr size_t kPageSized = size_t{1} << 20;  // larger allocations start on their own page
 
-
 bool KnownPolicy(aclrtMemMallocPolicy policy) {
   constexpr unsigned kBandwidth = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH;
   return (static_cast<unsigned>(policy) & ~kBandwidth) <= ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
 }
 
-aclError Allocate(const char* function, void** pointer, size_t size, aclrtMemMallocPolicy policy,
-                  size_t padding) {
+aclError Allocate(const char* function, void** pointer, size_t size, aclrtMemMallocPolicy policy, size_t padding) {
   if (pointer == nullptr) return FailNull(function, "devPtr");
   if (size == 0) return Fail(ACL_ERROR_INVALID_PARAM, function, "size is 0; wanted at least 1 byte");
   if (!KnownPolicy(policy)) {
@@ -88,9 +86,8 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
 aclError aclrtFreeHost(void* hostPtr) {
   if (hostPtr == nullptr) return FailNull(__func__, "hostPtr");
   if (!twin::RemovePinned(hostPtr)) {
-    return Fail(
-        ACL_ERROR_RT_PARAM_INVALID, __func__,
-        Text(hostPtr, " is ", twin::Locate(hostPtr, 1).text(), "; wanted what aclrtMallocHost returned"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
+                Text(hostPtr, " is ", twin::Locate(hostPtr, 1).text(), "; wanted what aclrtMallocHost returned"));
   }
   std::free(hostPtr);
   return ACL_SUCCESS;
@@ -100,13 +97,11 @@ aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
   if (ptr == nullptr) return FailNull(__func__, "ptr");
   if (devPtr == nullptr) return FailNull(__func__, "devPtr");
   if (size == 0 || type != ACL_HOST_REGISTER_MAPPED) {
-    return Fail(
-        ACL_ERROR_RT_PARAM_INVALID, __func__,
-        Text("size is ", size, ", type ", static_cast<int>(type), "; wanted at least 1 byte, type 0"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
+                Text("size is ", size, ", type ", static_cast<int>(type), "; wanted at least 1 byte, type 0"));
   }
   if (const twin::Location location = twin::Locate(ptr, size); location.place != twin::Place::kHost) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                Text(ptr, " is ", location.text(), "; wanted pageable memory"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text(ptr, " is ", location.text(), "; wanted pageable memory"));
   }
   twin::AddPinned(ptr, size);
   *devPtr = ptr;

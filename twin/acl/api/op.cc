@@ -27,8 +27,7 @@ aclError SetAttribute(const char* function, aclopAttr* attr, const char* name, t
 template <class Stored, class Given>
 aclError SetList(const char* function, aclopAttr* attr, const char* name, int count, const Given* values) {
   if (count < 0 || (count > 0 && values == nullptr)) {
-    return Fail(ACL_ERROR_INVALID_PARAM, function,
-                Text(count, " values at ", static_cast<const void*>(values)));
+    return Fail(ACL_ERROR_INVALID_PARAM, function, Text(count, " values at ", static_cast<const void*>(values)));
   }
   return SetAttribute(function, attr, name, std::vector<Stored>(values, values + count));
 }
@@ -49,15 +48,13 @@ aclError NotFound(const char* function, const char* op_type) {
 // example, drops what follows a failed operator but copies from the device all the same.
 aclError Refuse(const char* function, const char* op_type, aclrtStream handle) {
   if (const auto stream = twin::FindStream(handle); stream != nullptr && op_type != nullptr) {
-    stream->Enqueue([function, name = std::string(op_type)] { return NotFound(function, name.c_str()); },
-                    function);
+    stream->Enqueue([function, name = std::string(op_type)] { return NotFound(function, name.c_str()); }, function);
   }
   return NotFound(function, op_type);
 }
 
 // An argument on the host (axes, a shape, a scalar) may be gone when the operator runs.
-std::shared_ptr<const std::vector<std::byte>> CopyFromHost(const aclTensorDesc& desc,
-                                                           const aclDataBuffer& buffer) {
+std::shared_ptr<const std::vector<std::byte>> CopyFromHost(const aclTensorDesc& desc, const aclDataBuffer& buffer) {
   if (!desc.constant.empty()) return std::make_shared<const std::vector<std::byte>>(desc.constant);
   if (desc.placement == ACL_MEMTYPE_DEVICE || buffer.data == nullptr) return nullptr;
   const auto* begin = static_cast<const std::byte*>(buffer.data);
@@ -151,8 +148,7 @@ aclError aclopSetAttrDataType(aclopAttr* attr, const char* attrName, aclDataType
   return SetAttribute(__func__, attr, attrName, attrValue);
 }
 
-aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues,
-                                  const aclDataType values[]) {
+aclError aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues, const aclDataType values[]) {
   return SetList<aclDataType>(__func__, attr, attrName, numValues, values);
 }
 
@@ -175,17 +171,15 @@ aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numVa
 aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
                                  const int64_t* const values[]) {
   if (numLists < 0 || (numLists > 0 && (numValues == nullptr || values == nullptr))) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("numLists is ", numLists, "; wanted that many lists"));
+    return Fail(ACL_ERROR_INVALID_PARAM, __func__, Text("numLists is ", numLists, "; wanted that many lists"));
   }
   std::vector<std::vector<int64_t>> lists;
   for (int i = 0; i < numLists; ++i) lists.emplace_back(values[i], values[i] + numValues[i]);
   return SetAttribute(__func__, attr, attrName, std::move(lists));
 }
 
-aclError aclopCompile(const char* opType, int, const aclTensorDesc* const[], int,
-                      const aclTensorDesc* const[], const aclopAttr*, aclopEngineType, aclopCompileType,
-                      const char*) {
+aclError aclopCompile(const char* opType, int, const aclTensorDesc* const[], int, const aclTensorDesc* const[],
+                      const aclopAttr*, aclopEngineType, aclopCompileType, const char*) {
   return NotFound(__func__, opType);
 }
 
@@ -202,8 +196,8 @@ aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTens
 
 aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
                                   aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[],
-                                  aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType,
-                                  aclopCompileType, const char*, aclrtStream stream) {
+                                  aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType, aclopCompileType,
+                                  const char*, aclrtStream stream) {
   return Execute(__func__, opType,
                  {Tensors(numInputs, inputDesc, inputs), Tensors(numOutputs, outputDesc, outputs),
                   attr == nullptr ? std::map<std::string, twin::AttributeValue>() : attr->values},
@@ -239,10 +233,10 @@ aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length) {
   std::lock_guard lock(options.mutex);
   const auto found = options.values.find(opt);
   if (found == options.values.end() || length <= found->second.size()) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("option ", static_cast<int>(opt),
-                     found == options.values.end() ? " was never set" : " is longer than ",
-                     found == options.values.end() ? std::string() : std::to_string(length)));
+    return Fail(
+        ACL_ERROR_INVALID_PARAM, __func__,
+        Text("option ", static_cast<int>(opt), found == options.values.end() ? " was never set" : " is longer than ",
+             found == options.values.end() ? std::string() : std::to_string(length)));
   }
   found->second.copy(value, found->second.size());
   value[found->second.size()] = '\0';

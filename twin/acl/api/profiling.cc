@@ -57,8 +57,7 @@ aclError aclprofInit(const char* profilerResultPath, size_t length) {
   }
   Profiler& state = profiler();
   std::lock_guard lock(state.mutex);
-  if (state.made)
-    return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called twice without aclprofFinalize in between");
+  if (state.made) return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called twice without aclprofFinalize in between");
   state.made = true;
   return ACL_SUCCESS;
 }

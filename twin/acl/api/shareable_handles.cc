@@ -17,7 +17,5 @@ aclError RefuseSharing(const char* function) {
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle, aclrtMemHandleType, uint64_t, uint64_t*) {
   return RefuseSharing(__func__);
 }
-aclError aclrtMemImportFromShareableHandle(uint64_t, int32_t, aclrtDrvMemHandle*) {
-  return RefuseSharing(__func__);
-}
+aclError aclrtMemImportFromShareableHandle(uint64_t, int32_t, aclrtDrvMemHandle*) { return RefuseSharing(__func__); }
 aclError aclrtMemSetPidToShareableHandle(uint64_t, int32_t*, size_t) { return RefuseSharing(__func__); }

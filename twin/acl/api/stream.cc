@@ -18,8 +18,7 @@ aclError CreateStream(const char* function, aclrtStream* stream) {
   if (stream == nullptr) return FailNull(function, "stream");
   std::shared_ptr<Context> context;
   TWIN_TRY(twin::RequireContext(function, &context));
-  return Runtime::Get().NewStream(function, context, stream) == nullptr ? ACL_ERROR_RT_NO_STREAM_RESOURCE
-                                                                        : ACL_SUCCESS;
+  return Runtime::Get().NewStream(function, context, stream) == nullptr ? ACL_ERROR_RT_NO_STREAM_RESOURCE : ACL_SUCCESS;
 }
 
 aclError FindToDestroy(const char* function, aclrtStream handle, std::shared_ptr<Stream>* stream) {
@@ -42,9 +41,8 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uin
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("priority is ", priority, "; wanted 0 to 7"));
   }
   if ((flag & ~kKnownFlags) != 0) {
-    return Fail(
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__,
-        Text("flag is ", flag, "; only ACL_STREAM_FAST_LAUNCH (1) and ACL_STREAM_FAST_SYNC (2) are known"));
+    return Fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, __func__,
+                Text("flag is ", flag, "; only ACL_STREAM_FAST_LAUNCH (1) and ACL_STREAM_FAST_SYNC (2) are known"));
   }
   return CreateStream(__func__, stream);
 }
@@ -80,8 +78,7 @@ aclError aclrtSynchronizeStream(aclrtStream stream) {
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
   if (timeout < -1 || timeout == 0) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("timeout is ", timeout, "; wanted -1 or milliseconds"));
   }
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));
@@ -102,8 +99,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
 
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
   if (mode != ACL_CONTINUE_ON_FAILURE && mode != ACL_STOP_ON_FAILURE) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                Text("mode is ", mode, "; wanted 0 (continue) or 1 (stop)"));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("mode is ", mode, "; wanted 0 (continue) or 1 (stop)"));
   }
   std::shared_ptr<Stream> found;
   TWIN_TRY(twin::RequireStream(__func__, stream, &found));

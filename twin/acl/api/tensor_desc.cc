@@ -14,9 +14,7 @@ namespace {
 
 constexpr int64_t kUnknownRankMark = -2;
 
-bool UnknownRank(const aclTensorDesc& desc) {
-  return desc.dims.size() == 1 && desc.dims[0] == kUnknownRankMark;
-}
+bool UnknownRank(const aclTensorDesc& desc) { return desc.dims.size() == 1 && desc.dims[0] == kUnknownRankMark; }
 
 aclError CheckDims(const char* function, int count, const int64_t* dims) {
   if (count >= 0 && (count == 0 || dims != nullptr)) return ACL_SUCCESS;
@@ -29,8 +27,7 @@ aclError CheckIndex(const char* function, const aclTensorDesc& desc, size_t inde
 }
 
 template <class Ranges>
-aclError SetRanges(const char* function, aclTensorDesc* desc, size_t count, int64_t from[][2],
-                   Ranges* ranges) {
+aclError SetRanges(const char* function, aclTensorDesc* desc, size_t count, int64_t from[][2], Ranges* ranges) {
   if (desc == nullptr) return FailNull(function, "desc");
   if (from == nullptr && count > 0) return FailNull(function, "the ranges");
   ranges->clear();
@@ -59,9 +56,7 @@ aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t 
   return SetRanges(__func__, desc, valueCount, valueRange, desc == nullptr ? nullptr : &desc->value_ranges);
 }
 
-aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
-  return desc == nullptr ? ACL_DT_UNDEFINED : desc->type;
-}
+aclDataType aclGetTensorDescType(const aclTensorDesc* desc) { return desc == nullptr ? ACL_DT_UNDEFINED : desc->type; }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
   return desc == nullptr ? ACL_FORMAT_UNDEFINED : desc->format;
@@ -99,14 +94,13 @@ aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t*
   return ACL_SUCCESS;
 }
 
-aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum,
-                                  int64_t* dimRange) {
+aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum, int64_t* dimRange) {
   if (desc == nullptr) return FailNull(__func__, "desc");
   if (dimRange == nullptr) return FailNull(__func__, "dimRange");
   if (index >= desc->dim_ranges.size() || dimRangeNum < ACL_TENSOR_SHAPE_RANGE_NUM) {
-    return Fail(ACL_ERROR_INVALID_PARAM, __func__,
-                Text("dim ", index, " of ", desc->dim_ranges.size(), " ranges, with room for ", dimRangeNum,
-                     " numbers"));
+    return Fail(
+        ACL_ERROR_INVALID_PARAM, __func__,
+        Text("dim ", index, " of ", desc->dim_ranges.size(), " ranges, with room for ", dimRangeNum, " numbers"));
   }
   dimRange[0] = desc->dim_ranges[index][0];
   dimRange[1] = desc->dim_ranges[index][1];
@@ -132,9 +126,7 @@ aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims
   return ACL_SUCCESS;
 }
 
-aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) {
-  return aclSetTensorFormat(desc, format);
-}
+aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) { return aclSetTensorFormat(desc, format); }
 
 aclError aclSetTensorStorageShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   return aclSetTensorShape(desc, numDims, dims);

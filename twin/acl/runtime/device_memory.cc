@@ -22,7 +22,6 @@ size_t PageBytes() {
   return bytes;
 }
 
-
 // A device maps scattered pages to contiguous addresses; the file cannot. Twice the capacity in (sparse)
 // addresses hides this fragmentation: memory that is free can be allocated.
 size_t ArenaBytes(size_t capacity) { return RoundUp(2 * capacity + (size_t{64} << 20), size_t{2} << 20); }
@@ -91,9 +90,9 @@ aclError DeviceMemory::Allocate(const char* function, size_t charged, size_t ali
   if (!offset) {
     lock.unlock();
     Release(charged);
-    return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
-                Text("device ", device_, " has no contiguous ", charged, " bytes, although ",
-                     capacity_ - used(), " are free"));
+    return Fail(
+        ACL_ERROR_RT_MEMORY_ALLOCATION, function,
+        Text("device ", device_, " has no contiguous ", charged, " bytes, although ", capacity_ - used(), " are free"));
   }
   charged_[*offset] = charged;
   *pointer = file.base + *offset;

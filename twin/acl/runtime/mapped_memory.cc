@@ -135,15 +135,12 @@ aclError RequireZero(const char* function, const char* what, uint64_t value) {
 
 }  // namespace
 
-aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr,
-                                uint64_t flags) {
+aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags) {
   if (virPtr == nullptr) return FailNull(__func__, "virPtr");
   TWIN_TRY(RequireGranular(__func__, "size", size));
   TWIN_TRY(RequireZero(__func__, "alignment", alignment));
-  if (expectPtr != nullptr)
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "expectPtr is set; wanted null");
-  if (flags > 1)
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("flags is ", flags, "; wanted 0 or 1"));
+  if (expectPtr != nullptr) return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "expectPtr is set; wanted null");
+  if (flags > 1) return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("flags is ", flags, "; wanted 0 or 1"));
   // Reserve extra so that an aligned address lies within; the remainder is released.
   const size_t more = size + twin::kGranularity;
   void* got = mmap(nullptr, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -151,8 +148,7 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, __func__,
                 Text("no range of ", size, " addresses: ", std::strerror(errno)));
   }
-  const uintptr_t begin =
-      (twin::Address(got) + twin::kGranularity - 1) / twin::kGranularity * twin::kGranularity;
+  const uintptr_t begin = (twin::Address(got) + twin::kGranularity - 1) / twin::kGranularity * twin::kGranularity;
   const size_t before = begin - twin::Address(got);
   if (before > 0) munmap(got, before);
   munmap(reinterpret_cast<void*>(begin + size), more - before - size);
@@ -172,16 +168,14 @@ aclError aclrtReleaseMemAddress(void* virPtr) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text(virPtr, " is not the start of a reserved range"));
   }
   if (twin::Overlaps(all, found->first, found->second)) {
-    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,
-                Text("memory is still mapped in the range at ", virPtr));
+    return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("memory is still mapped in the range at ", virPtr));
   }
   munmap(virPtr, found->second);
   all.reserved.erase(found);
   return ACL_SUCCESS;
 }
 
-aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop,
-                             uint64_t flags) {
+aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags) {
   if (handle == nullptr) return FailNull(__func__, "handle");
   if (prop == nullptr) return FailNull(__func__, "prop");
   TWIN_TRY(RequireZero(__func__, "flags", flags));
@@ -204,8 +198,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   std::lock_guard lock(all.mutex);
   const auto physical = all.handles.Find(handle);
   if (physical == nullptr) {
-    return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__,
-                Text(handle, " is not a live handle of physical memory"));
+    return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__, Text(handle, " is not a live handle of physical memory"));
   }
   if (physical->mapped) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "the memory is still mapped; call aclrtUnmapMem first");
@@ -223,8 +216,7 @@ aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle
   std::lock_guard lock(all.mutex);
   const auto physical = all.handles.Find(handle);
   if (physical == nullptr) {
-    return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__,
-                Text(handle, " is not a live handle of physical memory"));
+    return Fail(ACL_ERROR_RT_INVALID_HANDLE, __func__, Text(handle, " is not a live handle of physical memory"));
   }
   if (size != physical->bytes) {
     return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__,

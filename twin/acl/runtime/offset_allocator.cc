@@ -6,7 +6,6 @@
 namespace twin {
 namespace {
 
-
 // A range just long enough may not fit once aligned; after this many tries, take one that surely does.
 constexpr int kTries = 16;
 

@@ -85,9 +85,8 @@ void SetCurrent(const std::shared_ptr<Context>& context) { ThreadContext() = con
 aclError RequireInit(const char* function) {
   const Runtime& runtime = Runtime::Get();
   if (runtime.initialized && !runtime.finalized) return ACL_SUCCESS;
-  return Fail(
-      ACL_ERROR_UNINITIALIZE, function,
-      runtime.finalized ? "called after aclFinalize" : "called before aclInit; call aclInit(nullptr) first");
+  return Fail(ACL_ERROR_UNINITIALIZE, function,
+              runtime.finalized ? "called after aclFinalize" : "called before aclInit; call aclInit(nullptr) first");
 }
 
 aclError RequireContext(const char* function, std::shared_ptr<Context>* context) {

@@ -67,8 +67,7 @@ class Runtime {
 
   std::shared_ptr<Context> NewContext(int device, bool is_default);
   // Registers a new stream; reports an error and returns nullptr if the device has no more.
-  std::shared_ptr<Stream> NewStream(const char* function, const std::shared_ptr<Context>& context,
-                                    aclrtStream* handle);
+  std::shared_ptr<Stream> NewStream(const char* function, const std::shared_ptr<Context>& context, aclrtStream* handle);
   std::vector<std::shared_ptr<Stream>> StreamsOf(int device) const;
 
   // Destroys a context and its streams by force.

@@ -22,8 +22,7 @@ bool ParseInt(std::string_view text, int* value) {
 bool ParseMemory(const char* text, size_t* bytes) {
   char* end = nullptr;
   const double gigabytes = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !std::isfinite(gigabytes) || gigabytes <= 0 || gigabytes > 16384)
-    return false;
+  if (end == text || *end != '\0' || !std::isfinite(gigabytes) || gigabytes <= 0 || gigabytes > 16384) return false;
   *bytes = static_cast<size_t>(gigabytes * static_cast<double>(size_t{1} << 30));
   return *bytes > 0;
 }
@@ -36,8 +35,7 @@ int CountVisible(const std::string& list, int devices) {
   std::string entry;
   while (std::getline(in, entry, ',')) {
     int device = -1;
-    if (!ParseInt(entry, &device) || device < 0 || device >= devices || !seen.insert(device).second)
-      return -1;
+    if (!ParseInt(entry, &device) || device < 0 || device >= devices || !seen.insert(device).second) return -1;
   }
   return static_cast<int>(seen.size());
 }
@@ -56,25 +54,22 @@ Settings ParseSettings(const char* devices, const char* visible, const char* mem
     return refuse("TWIN_DEVICES is '" + std::string(devices) + "'; wanted a number from 0 to 1024");
   }
   if (memory_gb != nullptr && !ParseMemory(memory_gb, &parsed.device_memory_bytes)) {
-    return refuse("TWIN_DEVICE_MEMORY_GB is '" + std::string(memory_gb) +
-                  "'; wanted a number above 0, e.g. 64 or 0.5");
+    return refuse("TWIN_DEVICE_MEMORY_GB is '" + std::string(memory_gb) + "'; wanted a number above 0, e.g. 64 or 0.5");
   }
   if (visible != nullptr) {
     const int all = parsed.devices;
     parsed.devices = CountVisible(visible, all);
     if (parsed.devices < 0) {
       return refuse("ASCEND_RT_VISIBLE_DEVICES is '" + std::string(visible) +
-                    "'; wanted distinct device numbers below " + std::to_string(all) +
-                    ", separated by commas");
+                    "'; wanted distinct device numbers below " + std::to_string(all) + ", separated by commas");
     }
   }
   return parsed;
 }
 
 const Settings& settings() {
-  static const auto* parsed =
-      new Settings(ParseSettings(std::getenv("TWIN_DEVICES"), std::getenv("ASCEND_RT_VISIBLE_DEVICES"),
-                                 std::getenv("TWIN_DEVICE_MEMORY_GB")));
+  static const auto* parsed = new Settings(ParseSettings(
+      std::getenv("TWIN_DEVICES"), std::getenv("ASCEND_RT_VISIBLE_DEVICES"), std::getenv("TWIN_DEVICE_MEMORY_GB")));
   return *parsed;
 }
 

@@ -68,8 +68,7 @@ aclError Stream::Enqueue(Task task, const char* what, WhenDropped when_dropped) 
       return Fail(ACL_ERROR_RT_INVALID_HANDLE, what, Text("stream ", id_, " has been destroyed"));
     }
     if (aborting_) {
-      return Fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, what,
-                  Text("the tasks of device ", device_, " are being aborted"));
+      return Fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, what, Text("the tasks of device ", device_, " are being aborted"));
     }
     if (error_ == ACL_SUCCESS || continue_on_failure_) {
       if (!started_) StartWorker();

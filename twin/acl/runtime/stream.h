@@ -20,10 +20,7 @@ namespace twin {
 
 class Context;
 
-enum class WhenDropped {
-  kSkip,
-  kRun
-};  // kRun: for tasks that others wait for; they read the error from TaskError()
+enum class WhenDropped { kSkip, kRun };  // kRun: for tasks that others wait for; they read the error from TaskError()
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:

@@ -12,8 +12,7 @@
 namespace twin::ascendc {
 namespace {
 
-constexpr const char* kPipeNames[kPipes] = {"PIPE_S",    "PIPE_V",    "PIPE_M",
-                                            "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
+constexpr const char* kPipeNames[kPipes] = {"PIPE_S", "PIPE_V", "PIPE_M", "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
 constexpr size_t kGlobalWritesKept = 64;
 
 }  // namespace
@@ -37,10 +36,8 @@ void Checker::Begin(const Core& core) {
 
 void Checker::End() {
   for (const Buffer& buffer : buffers_) {
-    if (buffer.state == State::kAllocated || buffer.state == State::kQueued ||
-        buffer.state == State::kTaken) {
-      Complain(buffer.place, buffer.name + " is " +
-                                 (buffer.state == State::kQueued ? "still queued" : "never freed") +
+    if (buffer.state == State::kAllocated || buffer.state == State::kQueued || buffer.state == State::kTaken) {
+      Complain(buffer.place, buffer.name + " is " + (buffer.state == State::kQueued ? "still queued" : "never freed") +
                                  " when the kernel ends");
     }
   }
@@ -49,13 +46,12 @@ void Checker::End() {
       for (int id = 0; id < kEventIds; ++id) {
         const Flag& flag = flags_[source][target][id];
         if (!flag.set) continue;
-        Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] +
-                                 ", id " + std::to_string(id) + ", is set and never waited for");
+        Complain(flag.place, std::string("flag ") + kPipeNames[source] + " to " + kPipeNames[target] + ", id " +
+                                 std::to_string(id) + ", is set and never waited for");
       }
   for (int id = 0; id < kCrossCoreFlags; ++id) {
     if (core_->cross_core[id].sets > core_->cross_core[id].waits)
-      Complain(cross_core_[id].place,
-               "cross-core flag " + std::to_string(id) + " is set and never waited for");
+      Complain(cross_core_[id].place, "cross-core flag " + std::to_string(id) + " is set and never waited for");
   }
   FindRaces();
 }
@@ -64,8 +60,7 @@ void Checker::Complain(Place place, const std::string& text) const {
   ascendc::Fail(place.function, text, place.file, place.line);
 }
 
-void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind,
-                         Place place) {
+void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place) {
   const auto first = static_cast<uint32_t>(begin - core_->ub);
   if (first == 0) {  // a new pipe, or one that was reset
     buffers_.clear();
@@ -126,8 +121,7 @@ bool Checker::Waited(pipe_t pipe, int other, const Touch& touch, Place place) {
   if (touch.time <= seen_[pipe][other]) return true;
   if (other == pipe) return pipe != PIPE_V || core_->auto_sync || touch.call == place.call;
   const auto beside = [](int p) { return p == PIPE_V || p == PIPE_MTE2 || p == PIPE_MTE3; };
-  const bool inserted =
-      core_->auto_sync && ((pipe == PIPE_S && beside(other)) || (other == PIPE_S && beside(pipe)));
+  const bool inserted = core_->auto_sync && ((pipe == PIPE_S && beside(other)) || (other == PIPE_S && beside(pipe)));
   if (inserted) seen_[pipe][other] = touch.time;
   return inserted;
 }
@@ -137,16 +131,15 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
     const char* advice = other == pipe ? "); call PipeBarrier<PIPE_V>() in between"
                                        : "); set a flag and wait for it, or pass the tensor through a queue";
-    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) +
-                        " while " + kPipeNames[other] + " may still " + what + " it (" + touch.function +
-                        ", line " + std::to_string(touch.line) + advice);
+    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) + " while " +
+                        kPipeNames[other] + " may still " + what + " it (" + touch.function + ", line " +
+                        std::to_string(touch.line) + advice);
   };
   for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
     Granule& granule = granules_[g];
     if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
     const auto index = static_cast<uint32_t>(g);
-    if (!Waited(pipe, granule.writer, granule.write, place))
-      unordered(index, "write", granule.writer, granule.write);
+    if (!Waited(pipe, granule.writer, granule.write, place)) unordered(index, "write", granule.writer, granule.write);
     const Touch touch{time, place.call, place.function, place.line};
     if (!write) {
       granule.reads[pipe] = touch;
@@ -167,8 +160,7 @@ void Checker::Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place) 
   const uint32_t offset = Offset(begin, bytes, place);
   const uint8_t* first = written_.data() + offset;
   if (const void* hole = std::memchr(first, 0, bytes); hole != nullptr) {
-    Complain(place, "reads " +
-                        Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
+    Complain(place, "reads " + Name(static_cast<uint32_t>(static_cast<const uint8_t*>(hole) - written_.data())) +
                         ", which was never written");
   }
   Ordered(pipe, offset, bytes, false, place);
@@ -200,8 +192,8 @@ void Checker::Bounds(const void* begin, uint64_t bytes, const void* from, const 
              *upper = static_cast<const uint8_t*>(to);
   if (upper != nullptr && (first < lower || first + bytes > upper)) {
     Complain(place, "bytes " + std::to_string(first - lower) + " to " +
-                        std::to_string(first - lower + static_cast<int64_t>(bytes)) +
-                        " of global memory that has " + std::to_string(upper - lower));
+                        std::to_string(first - lower + static_cast<int64_t>(bytes)) + " of global memory that has " +
+                        std::to_string(upper - lower));
   }
   if (twinIsAllocated(begin, bytes) == 0) {
     Complain(place, std::to_string(bytes) + " bytes of global memory outside any allocation");
@@ -215,12 +207,11 @@ void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const v
   Touched(begin, bytes, from, AccessKind::kRead, place);
   const auto *first = static_cast<const uint8_t*>(begin), *last = first + bytes;
   for (const GlobalWrite& write : global_writes_) {
-    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first ||
-        last <= write.begin)
+    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first || last <= write.begin)
       continue;
-    Complain(place, std::string(kPipeNames[pipe]) +
-                        " reads global memory while PIPE_MTE3 may still write it (" + write.place.function +
-                        ", line " + std::to_string(write.place.line) + "); set a flag and wait for it");
+    Complain(place, std::string(kPipeNames[pipe]) + " reads global memory while PIPE_MTE3 may still write it (" +
+                        write.place.function + ", line " + std::to_string(write.place.line) +
+                        "); set a flag and wait for it");
   }
 }
 
@@ -229,8 +220,7 @@ void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const 
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
   constexpr AccessKind kKinds[] = {AccessKind::kWrite, AccessKind::kAdd, AccessKind::kMax, AccessKind::kMin};
-  Touched(begin, bytes, from,
-          pipe == PIPE_MTE3 ? kKinds[static_cast<int>(core_->atomic)] : AccessKind::kWrite, place);
+  Touched(begin, bytes, from, pipe == PIPE_MTE3 ? kKinds[static_cast<int>(core_->atomic)] : AccessKind::kWrite, place);
   if (pipe != PIPE_MTE3) return;
   if (global_writes_.size() == kGlobalWritesKept) global_writes_.erase(global_writes_.begin());
   const auto* first = static_cast<const uint8_t*>(begin);

@@ -13,8 +13,8 @@ constexpr size_t kLookedBack = 4;                 // kernels cycle over a few te
 constexpr size_t kMostTouched = size_t{1} << 16;  // per block; later accesses are not checked
 
 bool SameBut(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
-  return a.kind == b.kind && a.segment == b.segment && a.place.line == b.place.line &&
-         a.place.file == b.place.file && a.tensor == b.tensor;
+  return a.kind == b.kind && a.segment == b.segment && a.place.line == b.place.line && a.place.file == b.place.file &&
+         a.tensor == b.tensor;
 }
 
 // Merges two adjacent or overlapping ranges.
@@ -34,8 +34,7 @@ const char* VerbOf(AccessKind kind) {
 void Checker::Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place) {
   if (core_->blocks == 1) return;
   const auto first = reinterpret_cast<uint64_t>(begin);
-  GlobalAccess next{first,        first + bytes, reinterpret_cast<uint64_t>(from),
-                    kind,         core_->block,  segment_,
+  GlobalAccess next{first,        first + bytes, reinterpret_cast<uint64_t>(from), kind, core_->block, segment_,
                     blocks_seen_, place};
   const size_t looked = std::min(touched_.size(), kLookedBack);
   for (size_t back = 1; back <= looked; ++back) {
@@ -69,8 +68,7 @@ void Checker::SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place) {
   for (const GlobalWrite& write : global_writes_) {
     if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3]) continue;
     Complain(place, std::string("the flag is set while PIPE_MTE3 may still write global memory (") +
-                        write.place.function + ", line " + std::to_string(write.place.line) +
-                        "); set it on PIPE_MTE3");
+                        write.place.function + ", line " + std::to_string(write.place.line) + "); set it on PIPE_MTE3");
   }
   cross_core_[id] = {true, Snapshot(pipe), place};
 }
@@ -85,8 +83,7 @@ void Checker::WaitCrossCore(int id, Place place) {
 void Checker::FindRaces() {
   if (touched_.empty()) return;
   std::stable_sort(touched_.begin(), touched_.end(), [](const GlobalAccess& a, const GlobalAccess& b) {
-    return std::tie(a.segment, a.kind, a.place.line, a.begin) <
-           std::tie(b.segment, b.kind, b.place.line, b.begin);
+    return std::tie(a.segment, a.kind, a.place.line, a.begin) < std::tie(b.segment, b.kind, b.place.line, b.begin);
   });
   LaunchState& state = LaunchState::Of(*core_);
   std::lock_guard lock(state.mutex());
@@ -96,13 +93,12 @@ void Checker::FindRaces() {
     const auto other = state.races().Add(mine);
     if (!other) continue;
     const uint64_t begin = std::max(mine.begin, other->begin), end = std::min(mine.end, other->end);
-    Complain(mine.place,
-             "block " + std::to_string(mine.block) + " " + VerbOf(mine.kind) + " bytes " +
-                 std::to_string(begin - mine.tensor) + " to " + std::to_string(end - mine.tensor) +
-                 " of global memory, which block " + std::to_string(other->block) + " " +
-                 VerbOf(other->kind) + " (" + other->place.function + ", line " +
-                 std::to_string(other->place.line) +
-                 "), and nothing orders the two: SyncAll, a flag between cores or IBSet and IBWait");
+    Complain(mine.place, "block " + std::to_string(mine.block) + " " + VerbOf(mine.kind) + " bytes " +
+                             std::to_string(begin - mine.tensor) + " to " + std::to_string(end - mine.tensor) +
+                             " of global memory, which block " + std::to_string(other->block) + " " +
+                             VerbOf(other->kind) + " (" + other->place.function + ", line " +
+                             std::to_string(other->place.line) +
+                             "), and nothing orders the two: SyncAll, a flag between cores or IBSet and IBWait");
   }
 }
 

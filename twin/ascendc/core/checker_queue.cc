@@ -12,16 +12,15 @@ Checker::Clock Checker::Snapshot(pipe_t pipe) const {
 }
 
 void Checker::Join(pipe_t pipe, const Clock& clock) {
-  for (int other = 0; other < kPipes; ++other)
-    seen_[pipe][other] = std::max(seen_[pipe][other], clock[other]);
+  for (int other = 0; other < kPipes; ++other) seen_[pipe][other] = std::max(seen_[pipe][other], clock[other]);
 }
 
 void Checker::SetFlag(pipe_t source, pipe_t target, int id, Place place) {
   if (id < 0 || id >= kEventIds) Complain(place, "event id " + std::to_string(id) + "; wanted 0 to 7");
   Flag& flag = flags_[source][target][id];
   if (flag.set) {
-    Complain(place, "flag " + std::to_string(id) + " is already set (line " +
-                        std::to_string(flag.place.line) + ") and was not waited for");
+    Complain(place, "flag " + std::to_string(id) + " is already set (line " + std::to_string(flag.place.line) +
+                        ") and was not waited for");
   }
   flag = {true, Snapshot(source), place};
 }
@@ -37,8 +36,7 @@ void Checker::WaitFlag(pipe_t source, pipe_t target, int id, Place place) {
 }
 
 void Checker::Barrier(pipe_t pipe, Place place) {
-  if (pipe == PIPE_S)
-    Complain(place, "PIPE_S: the scalar unit waits for itself, and the device stops with an error");
+  if (pipe == PIPE_S) Complain(place, "PIPE_S: the scalar unit waits for itself, and the device stops with an error");
   if (pipe < kPipes) {
     seen_[pipe][pipe] = now_[pipe];
   } else if (pipe == PIPE_ALL) {
@@ -64,9 +62,8 @@ void Checker::Alloc(const void* buffer, uint32_t bytes, pipe_t producer, Place p
 void Checker::EnQue(const void* buffer, pipe_t producer, Place place) {
   // A dequeued tensor may be enqueued again: computed on in between, it moves to the next pipe.
   const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
-  Buffer& held =
-      Held(buffer, found != nullptr && found->state == State::kTaken ? State::kTaken : State::kAllocated,
-           "allocated or dequeued (it is free or queued)", place);
+  Buffer& held = Held(buffer, found != nullptr && found->state == State::kTaken ? State::kTaken : State::kAllocated,
+                      "allocated or dequeued (it is free or queued)", place);
   held.state = State::kQueued;
   held.handed = Snapshot(producer);
 }
@@ -80,9 +77,8 @@ void Checker::DeQue(const void* buffer, pipe_t consumer, Place place) {
 void Checker::Free(const void* buffer, pipe_t consumer, Place place) {
   const Buffer* found = Find(static_cast<uint32_t>(static_cast<const uint8_t*>(buffer) - core_->ub));
   // A tensor used only as scratch may be freed without having been enqueued.
-  Buffer& held =
-      Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,
-           "dequeued (it is free or queued)", place);
+  Buffer& held = Held(buffer, found != nullptr && found->state == State::kAllocated ? State::kAllocated : State::kTaken,
+                      "dequeued (it is free or queued)", place);
   held.state = State::kFree;
   held.handed = Snapshot(consumer);
 }

@@ -41,15 +41,14 @@ void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShare
                 bool built_with_auto_sync) {
   ThreadCore& thread = OfThread();
   if (thread.ub == nullptr) Fail(kernel, "no memory for a core's buffer", nullptr, 0);
-  thread.core =
-      Core{.kernel = kernel,
-           .block = block,
-           .blocks = blocks,
-           .shared = shared,
-           .ub = thread.ub.get(),
-           .mask = {~uint64_t{0}, ~uint64_t{0}},
-           .auto_sync = shared->auto_sync == AutoSync::kAsBuilt ? built_with_auto_sync
-                                                                : shared->auto_sync == AutoSync::kOn};
+  thread.core = Core{
+      .kernel = kernel,
+      .block = block,
+      .blocks = blocks,
+      .shared = shared,
+      .ub = thread.ub.get(),
+      .mask = {~uint64_t{0}, ~uint64_t{0}},
+      .auto_sync = shared->auto_sync == AutoSync::kAsBuilt ? built_with_auto_sync : shared->auto_sync == AutoSync::kOn};
   if (!checked) return;
   if (thread.checker == nullptr) thread.checker = std::make_unique<Checker>();
   thread.core.checker = thread.checker.get();
@@ -71,9 +70,7 @@ namespace {
 constexpr uint32_t kAllBlocks = ~uint32_t{0};
 constexpr uint64_t kSyncAllKey = 0;
 
-uint64_t CrossCoreKey(uint32_t group, uint16_t flag) {
-  return (uint64_t{group} + 1) * kCrossCoreFlags + flag;
-}
+uint64_t CrossCoreKey(uint32_t group, uint16_t flag) { return (uint64_t{group} + 1) * kCrossCoreFlags + flag; }
 
 // Waits for `counter` to reach `wanted`, or to equal it exactly.
 void WaitFor(const char* function, const uint32_t* counter, uint32_t wanted, bool exactly = false) {
@@ -141,8 +138,7 @@ void WaitCrossCore(uint16_t flag) {
   Core& core = ThisCore();
   Core::CrossCore& mine = core.cross_core[flag];
   const Group group = GroupOf(core, mine.mode);
-  WaitFor("CrossCoreWaitFlag", LaunchState::Of(core).CrossCoreRounds(group.id, group.members, flag),
-          ++mine.waits);
+  WaitFor("CrossCoreWaitFlag", LaunchState::Of(core).CrossCoreRounds(group.id, group.members, flag), ++mine.waits);
   Acquired(CrossCoreKey(group.id, flag), mine.waits, group.members);
 }
 
@@ -168,8 +164,7 @@ void SetTilingKey(uint64_t key) { tiling_key = key; }
 bool TilingKeyIs(uint64_t key, const char* file, int line) {
   const uint64_t given = tiling_key;
   if (given == kNoTilingKey)
-    Fail("TILING_KEY_IS", "no tiling key is set; a launch function has none, ICPU_SET_TILING_KEY sets one",
-         file, line);
+    Fail("TILING_KEY_IS", "no tiling key is set; a launch function has none, ICPU_SET_TILING_KEY sets one", file, line);
   return given == key;
 }
 

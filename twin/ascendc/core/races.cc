@@ -22,8 +22,7 @@ bool Ordered(const GlobalAccess& a, const GlobalAccess& b) {
 bool Disturbs(AccessKind a, AccessKind b) { return a != b || a == AccessKind::kWrite; }
 
 bool IsSameAccess(const GlobalAccess& a, const GlobalAccess& b) {  // except for the bytes
-  return a.block == b.block && a.segment == b.segment && a.place.line == b.place.line &&
-         a.place.file == b.place.file;
+  return a.block == b.block && a.segment == b.segment && a.place.line == b.place.line && a.place.file == b.place.file;
 }
 
 }  // namespace

@@ -35,5 +35,4 @@ void Run(void (*)(Params...), const char* name, uint32_t blocks, Args... args) {
 }  // namespace AscendC
 
 #define ICPU_SET_TILING_KEY(key) twin::ascendc::SetTilingKey(key)
-#define ICPU_RUN_KF(kernel, blocks, ...) \
-  AscendC::tikicpulib::Run<&kernel>(&kernel, #kernel, blocks, __VA_ARGS__)
+#define ICPU_RUN_KF(kernel, blocks, ...) AscendC::tikicpulib::Run<&kernel>(&kernel, #kernel, blocks, __VA_ARGS__)

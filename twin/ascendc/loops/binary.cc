@@ -5,11 +5,10 @@
 namespace twin::ascendc::loops {
 
 // Integers wrap around, as the device's do.
-#define TWIN_DEFINE(name, T, expression)                                                           \
-  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                                \
-    using W = WideOf<T>;                                                                           \
-    Map2(dst, a, b, n,                                                                             \
-         [](W x, W y) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
+#define TWIN_DEFINE(name, T, expression)                                                                         \
+  TWIN_CLONES void name(T* dst, const T* a, const T* b, size_t n) {                                              \
+    using W = WideOf<T>;                                                                                         \
+    Map2(dst, a, b, n, [](W x, W y) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
   }
 #define TWIN_DEFINE_ALL(name, floating, integer) \
   TWIN_DEFINE(name, float, floating)             \

@@ -65,8 +65,8 @@ template <typename To, typename From>
 void Narrow(To* dst, const From* src, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const int64_t x = src[i];
-    dst[i] = static_cast<To>(std::min<int64_t>(std::max<int64_t>(x, std::numeric_limits<To>::min()),
-                                               std::numeric_limits<To>::max()));
+    dst[i] = static_cast<To>(
+        std::min<int64_t>(std::max<int64_t>(x, std::numeric_limits<To>::min()), std::numeric_limits<To>::max()));
   }
 }
 
@@ -125,8 +125,7 @@ TWIN_CLONES void Wholes(float* dst, const float* src, RoundMode mode, size_t n) 
 TWIN_CLONES void SaturatedInts(int32_t* dst, const float* src, size_t n) {
 #pragma omp simd
   for (size_t i = 0; i < n; ++i) {
-    const float x = src[i],
-                limited = x > 2147483520.0f ? 2147483520.0f : (x < -2147483648.0f ? -2147483648.0f : x);
+    const float x = src[i], limited = x > 2147483520.0f ? 2147483520.0f : (x < -2147483648.0f ? -2147483648.0f : x);
     const int32_t whole = static_cast<int32_t>(limited);
     dst[i] = x >= 2147483648.0f ? 2147483647 : (x == x ? whole : 0);
   }

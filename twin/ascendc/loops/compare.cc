@@ -26,8 +26,7 @@ TWIN_INLINE void Bits(uint8_t* dst, const T* a, Second second, size_t n) {
   for (size_t at = 0; at < n; at += kPiece) {
     const size_t count = n - at < kPiece ? n - at : kPiece;
 #pragma omp simd
-    for (size_t i = 0; i < count; ++i)
-      holds[i] = Holds<mode>(Lane<T>::Get(Raw(a)[at + i]), second(at + i)) ? 1 : 0;
+    for (size_t i = 0; i < count; ++i) holds[i] = Holds<mode>(Lane<T>::Get(Raw(a)[at + i]), second(at + i)) ? 1 : 0;
     for (size_t i = 0; i < count; i += 8) {
       uint64_t eight;
       std::memcpy(&eight, holds + i, 8);
@@ -56,14 +55,13 @@ TWIN_INLINE void ByMode(uint8_t* dst, const T* a, Second second, CMPMODE mode, s
 
 }  // namespace
 
-#define TWIN_DEFINE(T)                                                                                      \
-  TWIN_CLONES void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n) {                  \
-    ByMode(                                                                                                 \
-        dst, a, [b](size_t i) __attribute__((always_inline)) { return Lane<T>::Get(Raw(b)[i]); }, mode, n); \
-  }                                                                                                         \
-  TWIN_CLONES void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n) {                   \
-    const WideOf<T> value = static_cast<WideOf<T>>(b);                                                      \
-    ByMode(dst, a, [value](size_t) __attribute__((always_inline)) { return value; }, mode, n);              \
+#define TWIN_DEFINE(T)                                                                                         \
+  TWIN_CLONES void Compare(uint8_t* dst, const T* a, const T* b, CMPMODE mode, size_t n) {                     \
+    ByMode(dst, a, [b](size_t i) __attribute__((always_inline)) { return Lane<T>::Get(Raw(b)[i]); }, mode, n); \
+  }                                                                                                            \
+  TWIN_CLONES void CompareScalar(uint8_t* dst, const T* a, T b, CMPMODE mode, size_t n) {                      \
+    const WideOf<T> value = static_cast<WideOf<T>>(b);                                                         \
+    ByMode(dst, a, [value](size_t) __attribute__((always_inline)) { return value; }, mode, n);                 \
   }
 TWIN_DEFINE(float)
 TWIN_DEFINE(half)
@@ -74,8 +72,7 @@ namespace {
 
 // Eight elements share a byte of `bits`.
 template <typename Word>
-TWIN_INLINE void SelectBody(Word* dst, const Word* a, const Word* b, size_t b_step, const uint8_t* bits,
-                            size_t n) {
+TWIN_INLINE void SelectBody(Word* dst, const Word* a, const Word* b, size_t b_step, const uint8_t* bits, size_t n) {
   for (size_t at = 0; at + 8 <= n; at += 8) {
     const uint32_t byte = bits[at / 8];
 #pragma omp simd

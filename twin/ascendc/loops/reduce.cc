@@ -72,8 +72,7 @@ TWIN_INLINE void TreeBody(T* dst, const T* src, const uint64_t mask[2], size_t r
   float room[kLanes<T>], lane[kLanes<T>];
   const float* all = AsFloats(src, kLanes<T>, room);
   const bool whole = mask[0] == ~uint64_t{0} && (kLanes<T> <= 64 || mask[1] == ~uint64_t{0});
-  for (size_t i = 0; i < kLanes<T> && !whole; ++i)
-    lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? all[i] : -0.0f;
+  for (size_t i = 0; i < kLanes<T> && !whole; ++i) lane[i] = (mask[i / 64] >> (i % 64) & 1u) != 0 ? all[i] : -0.0f;
   Trees<T>(whole ? all : lane, kLanes<T>, results, lane);
   for (size_t i = 0; i < results; ++i) dst[i] = static_cast<T>(lane[i]);
 }
@@ -81,8 +80,7 @@ TWIN_INLINE void TreeBody(T* dst, const T* src, const uint64_t mask[2], size_t r
 template <typename T, bool kLargest>
 TWIN_INLINE Extreme<T> ExtremeBody(const T* src, size_t n) {
   size_t first = 0;
-  constexpr float kWorst =
-      kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  constexpr float kWorst = kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   float best = kWorst;
   for (size_t at = 0; at < n; at += kPiece) {
     float room[kPiece];

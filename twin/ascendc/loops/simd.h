@@ -128,8 +128,7 @@ TWIN_INLINE float ExpOf(float x) {
   p = p * r + 0.5f;
   p = p * r * r + r + 1.0f;
   // 2^whole in two steps, since one alone reaches neither the denormals nor infinity.
-  const int32_t power =
-      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
+  const int32_t power = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound));
   const int32_t first = power >> 1, second = power - first;
   return p * std::bit_cast<float>((first + 127) << 23) * std::bit_cast<float>((second + 127) << 23);
 }

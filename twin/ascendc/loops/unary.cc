@@ -52,8 +52,7 @@ TWIN_INLINE float TanhOf(float x) {
     using W = WideOf<T>;                                                                                \
     Map(dst, a, n, [](W x) __attribute__((always_inline)) -> W { return static_cast<W>(expression); }); \
   }
-#define TWIN_DEFINE_FLOATING(name, expression) \
-  TWIN_DEFINE(name, float, expression) TWIN_DEFINE(name, half, expression)
+#define TWIN_DEFINE_FLOATING(name, expression) TWIN_DEFINE(name, float, expression) TWIN_DEFINE(name, half, expression)
 
 TWIN_DEFINE_FLOATING(Exp, ExpOf(x))
 TWIN_DEFINE_FLOATING(Ln, LnOf(x))
@@ -78,15 +77,13 @@ TWIN_DEFINE_FLOATING(Trunc, std::trunc(x))
 TWIN_DEFINE_FLOATING(Frac, x - std::trunc(x))
 TWIN_DEFINE_FLOATING(Sign, x > 0 ? 1.0f : (x < 0 ? -1.0f : x))
 
-#define TWIN_DEFINE_SWISH(T)                                                                       \
-  TWIN_CLONES void Swish(T* dst, const T* a, float beta, size_t n) {                               \
-    Map(dst, a, n,                                                                                 \
-        [beta](float x) __attribute__((always_inline)) { return x / (1.0f + ExpOf(-beta * x)); }); \
-  }                                                                                                \
-  TWIN_CLONES void SwiGLU(T* dst, const T* a, const T* b, float beta, size_t n) {                  \
-    Map2(dst, a, b, n, [beta](float x, float y) __attribute__((always_inline)) {                   \
-      return x * y / (1.0f + ExpOf(-beta * y));                                                    \
-    });                                                                                            \
+#define TWIN_DEFINE_SWISH(T)                                                                                     \
+  TWIN_CLONES void Swish(T* dst, const T* a, float beta, size_t n) {                                             \
+    Map(dst, a, n, [beta](float x) __attribute__((always_inline)) { return x / (1.0f + ExpOf(-beta * x)); });    \
+  }                                                                                                              \
+  TWIN_CLONES void SwiGLU(T* dst, const T* a, const T* b, float beta, size_t n) {                                \
+    Map2(dst, a, b, n,                                                                                           \
+         [beta](float x, float y) __attribute__((always_inline)) { return x * y / (1.0f + ExpOf(-beta * y)); }); \
   }
 TWIN_DEFINE_SWISH(float)
 TWIN_DEFINE_SWISH(half)

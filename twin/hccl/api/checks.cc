@@ -20,20 +20,18 @@ bool Overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
 
 void CheckMovedType(HcclDataType type) {
   if (TypeBytes(type) == 0)
-    throw HcclFailure(HCCL_E_NOT_SUPPORT,
-                      "data type " + std::to_string(static_cast<int>(type)) +
-                          " is not supported; wanted int8..int64, uint8..uint64, fp16, fp32, fp64 "
-                          "or bfp16");
+    throw HcclFailure(HCCL_E_NOT_SUPPORT, "data type " + std::to_string(static_cast<int>(type)) +
+                                              " is not supported; wanted int8..int64, uint8..uint64, fp16, fp32, fp64 "
+                                              "or bfp16");
 }
 
 void CheckReduction(HcclDataType type, HcclReduceOp reduction) {
   if (ReductionSupported(type, reduction)) return;
-  throw HcclFailure(HCCL_E_NOT_SUPPORT,
-                    std::string(ReductionName(reduction)) + " (" +
-                        std::to_string(static_cast<int>(reduction)) + ") of " + TypeName(type) + " (" +
-                        std::to_string(static_cast<int>(type)) +
-                        ") is not supported; reductions take int8, int16, int32, int64, fp16, fp32 "
-                        "and bfp16, prod not int16 and bfp16");
+  throw HcclFailure(HCCL_E_NOT_SUPPORT, std::string(ReductionName(reduction)) + " (" +
+                                            std::to_string(static_cast<int>(reduction)) + ") of " + TypeName(type) +
+                                            " (" + std::to_string(static_cast<int>(type)) +
+                                            ") is not supported; reductions take int8, int16, int32, int64, fp16, fp32 "
+                                            "and bfp16, prod not int16 and bfp16");
 }
 
 void CheckNoProduct(HcclReduceOp reduction) {
@@ -71,20 +69,19 @@ void CheckOwnBlock(const Operation& operation, uint32_t rank) {
 
 void CheckRoot(const Group& group, uint32_t root) {
   if (root < group.size) return;
-  throw HcclFailure(HCCL_E_PARA, "root is " + std::to_string(root) + ", the communicator '" + group.name +
-                                     "' has " + std::to_string(group.size) + " ranks");
+  throw HcclFailure(HCCL_E_PARA, "root is " + std::to_string(root) + ", the communicator '" + group.name + "' has " +
+                                     std::to_string(group.size) + " ranks");
 }
 
 void CheckStream(const Group& group, aclrtStream stream) {
   const int device = StreamDevice(stream);
   if (device < 0) throw HcclFailure(HCCL_E_PARA, "the stream handle is not a live stream");
   if (device != group.device)
-    throw HcclFailure(HCCL_E_PARA, "the stream belongs to device " + std::to_string(device) +
-                                       ", the communicator '" + group.name + "' to device " +
-                                       std::to_string(group.device));
+    throw HcclFailure(HCCL_E_PARA, "the stream belongs to device " + std::to_string(device) + ", the communicator '" +
+                                       group.name + "' to device " + std::to_string(group.device));
   if (StreamContext(stream) != group.context)
-    throw HcclFailure(HCCL_E_PARA, "the stream was created in another context than the communicator '" +
-                                       group.name + "'; use a communicator from one context only");
+    throw HcclFailure(HCCL_E_PARA, "the stream was created in another context than the communicator '" + group.name +
+                                       "'; use a communicator from one context only");
 }
 
 void CheckBuffers(const Group& group, const Operation& operation) {
@@ -106,8 +103,7 @@ void CheckOverlap(const Group& group, const Operation& operation) {
     case OperationKind::kReduce:
       if (operation.send == operation.recv) return;
       throw HcclFailure(
-          HCCL_E_PARA,
-          "the receive buffer partly overlaps the send buffer; pass the same buffer or two separate ones");
+          HCCL_E_PARA, "the receive buffer partly overlaps the send buffer; pass the same buffer or two separate ones");
     default:
       return;
   }
@@ -116,11 +112,11 @@ void CheckOverlap(const Group& group, const Operation& operation) {
 void CheckMessages(const Group& group, const Operation& operation) {
   std::set<std::pair<uint32_t, bool>> seen;
   for (const Message& message : operation.messages) {
-    const std::string what = std::string(message.is_send ? "a send to" : "a receive from") + " rank " +
-                             std::to_string(message.peer);
+    const std::string what =
+        std::string(message.is_send ? "a send to" : "a receive from") + " rank " + std::to_string(message.peer);
     if (message.peer >= group.size)
-      throw HcclFailure(HCCL_E_PARA, what + ": the communicator '" + group.name + "' has " +
-                                         std::to_string(group.size) + " ranks");
+      throw HcclFailure(HCCL_E_PARA,
+                        what + ": the communicator '" + group.name + "' has " + std::to_string(group.size) + " ranks");
     if (message.peer == group.rank) throw HcclFailure(HCCL_E_PARA, what + ", which is this rank itself");
     if (!seen.insert({message.peer, message.is_send}).second)
       throw HcclFailure(HCCL_E_PARA,

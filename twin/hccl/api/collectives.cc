@@ -52,16 +52,16 @@ HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint3
   });
 }
 
-HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType,
-                         HcclComm comm, aclrtStream stream) {
+HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
+                         aclrtStream stream) {
   return IssueCall(OperationKind::kAllGather, comm, stream, [&](const Group&, Operation& operation) {
     CheckMovedType(dataType);
     Describe(operation, sendBuf, recvBuf, sendCount, dataType);
   });
 }
 
-HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType,
-                             HcclReduceOp op, HcclComm comm, aclrtStream stream) {
+HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
+                             HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kReduceScatter, comm, stream, [&](const Group&, Operation& operation) {
     CheckReduction(dataType, op);
     Describe(operation, sendBuf, recvBuf, recvCount, dataType);

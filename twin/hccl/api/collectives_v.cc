@@ -20,9 +20,8 @@ std::vector<uint64_t> CopyArray(const void* array, size_t entries, const char* n
 
 }  // namespace
 
-HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* recvBuf,
-                          const void* recvCounts, const void* rdispls, HcclDataType dataType, HcclComm comm,
-                          aclrtStream stream) {
+HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* recvBuf, const void* recvCounts,
+                          const void* rdispls, HcclDataType dataType, HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kAllGatherV, comm, stream, [&](const Group& group, Operation& operation) {
     twin::CheckMovedType(dataType);
     operation.send = sendBuf;
@@ -35,26 +34,25 @@ HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* r
   });
 }
 
-HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendCounts, const void* sdispls,
-                              const void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
-                              HcclComm comm, aclrtStream stream) {
-  return IssueCall(OperationKind::kReduceScatterV, comm, stream,
-                   [&](const Group& group, Operation& operation) {
-                     twin::CheckReduction(dataType, op);
-                     twin::CheckNoProduct(op);
-                     operation.send = sendBuf;
-                     operation.recv = const_cast<void*>(recvBuf);
-                     operation.count = recvCount;
-                     operation.type = dataType;
-                     operation.reduction = op;
-                     operation.send_counts = CopyArray(sendCounts, group.size, "sendCounts");
-                     operation.send_offsets = CopyArray(sdispls, group.size, "sdispls");
-                   });
+HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendCounts, const void* sdispls, const void* recvBuf,
+                              uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
+                              aclrtStream stream) {
+  return IssueCall(OperationKind::kReduceScatterV, comm, stream, [&](const Group& group, Operation& operation) {
+    twin::CheckReduction(dataType, op);
+    twin::CheckNoProduct(op);
+    operation.send = sendBuf;
+    operation.recv = const_cast<void*>(recvBuf);
+    operation.count = recvCount;
+    operation.type = dataType;
+    operation.reduction = op;
+    operation.send_counts = CopyArray(sendCounts, group.size, "sendCounts");
+    operation.send_offsets = CopyArray(sdispls, group.size, "sdispls");
+  });
 }
 
-HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void* sdispls,
-                         HcclDataType sendType, const void* recvBuf, const void* recvCounts,
-                         const void* rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void* sdispls, HcclDataType sendType,
+                         const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType recvType,
+                         HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kAllToAllV, comm, stream, [&](const Group& group, Operation& operation) {
     twin::CheckSameTypes(sendType, recvType);
     operation.send = sendBuf;
@@ -69,8 +67,8 @@ HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void
 }
 
 // Entry (row, column) is what rank `row` sends to rank `column`; blocks are contiguous.
-HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType,
-                          const void* recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType, const void* recvBuf,
+                          HcclDataType recvType, HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kAllToAllVC, comm, stream, [&](const Group& group, Operation& operation) {
     twin::CheckSameTypes(sendType, recvType);
     const size_t ranks = group.size;

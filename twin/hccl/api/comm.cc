@@ -47,8 +47,8 @@ void CheckDevices(uint32_t count, const int32_t* devices) {
   std::set<int32_t> seen;
   for (uint32_t index = 0; index < count; ++index) {
     if (devices[index] < 0 || static_cast<uint32_t>(devices[index]) >= present) {
-      throw HcclFailure(HCCL_E_PARA, "device " + std::to_string(devices[index]) +
-                                         " does not exist; this host has " + std::to_string(present));
+      throw HcclFailure(HCCL_E_PARA, "device " + std::to_string(devices[index]) + " does not exist; this host has " +
+                                         std::to_string(present));
     }
     if (!seen.insert(devices[index]).second) {
       throw HcclFailure(HCCL_E_PARA, "device " + std::to_string(devices[index]) + " is given twice");
@@ -59,8 +59,7 @@ void CheckDevices(uint32_t count, const int32_t* devices) {
 // One rank on its own thread, for HcclCommInitAll.
 void InitOnDevice(int32_t device, uint32_t size, const RootInfo& root, uint32_t rank, HcclComm* comm) {
   if (aclrtSetDevice(device) != ACL_SUCCESS) {
-    throw HcclFailure(HCCL_E_RUNTIME,
-                      "device " + std::to_string(device) + " cannot be selected (aclrtSetDevice)");
+    throw HcclFailure(HCCL_E_RUNTIME, "device " + std::to_string(device) + " cannot be selected (aclrtSetDevice)");
   }
   HcclRootInfo bytes;
   EncodeRootInfo(root, &bytes);
@@ -99,13 +98,11 @@ bool Idle(const Group& group) {
 void Destroy(HcclComm comm) {
   Group& group = NeedGroup(comm);
   if (!Idle(group)) {
-    throw HcclFailure(HCCL_E_AGAIN, "communicator " + group.name + " has " +
-                                        std::to_string(group.in_flight.load()) +
+    throw HcclFailure(HCCL_E_AGAIN, "communicator " + group.name + " has " + std::to_string(group.in_flight.load()) +
                                         " operations queued or running; synchronise their streams first");
   }
   const std::shared_ptr<Group> owner = Unregister(comm);
-  if (owner == nullptr)
-    throw HcclFailure(HCCL_E_PARA, "this communicator has just been destroyed by another thread");
+  if (owner == nullptr) throw HcclFailure(HCCL_E_PARA, "this communicator has just been destroyed by another thread");
   Leave(*owner);
 }
 
@@ -118,8 +115,7 @@ void CreateSub(HcclComm* comm, uint32_t count, const uint32_t* ranks, uint64_t i
   if (ranks == nullptr && id == kNotAMember) return;
   NeedPointer(ranks, "rankIds of a member (others pass subCommId 0xFFFFFFFF)");
   NeedPointer(config, "config");
-  if (id == kNotAMember)
-    throw HcclFailure(HCCL_E_PARA, "subCommId 0xFFFFFFFF is for ranks that are not members");
+  if (id == kNotAMember) throw HcclFailure(HCCL_E_PARA, "subCommId 0xFFFFFFFF is for ranks that are not members");
   if (count == 0 || count > parent.size) {
     throw HcclFailure(HCCL_E_PARA,
                       "rankNum is " + std::to_string(count) + "; wanted 1 to " + std::to_string(parent.size));
@@ -144,8 +140,7 @@ HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
   });
 }
 
-HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
-                                HcclComm* comm) {
+HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
   return Answer(__func__, [&] { InitRootInfo(nRanks, rootInfo, rank, nullptr, comm); });
 }
 
@@ -178,8 +173,7 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
 
 HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
                                    uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
-  return Answer(__func__,
-                [&] { CreateSub(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm); });
+  return Answer(__func__, [&] { CreateSub(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm); });
 }
 
 HcclResult HcclCommDestroy(HcclComm comm) {

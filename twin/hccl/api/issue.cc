@@ -15,8 +15,7 @@ namespace twin {
 namespace {
 
 constexpr int kMaxDevices = 1024;
-constexpr aclError kSuspectRemoteError =
-    507057;  // what the runtime reports for a failed peer; not in these headers
+constexpr aclError kSuspectRemoteError = 507057;  // what the runtime reports for a failed peer; not in these headers
 
 std::array<std::atomic<const char*>, kMaxDevices>& CallsBeingIssued() {
   static std::array<std::atomic<const char*>, kMaxDevices> calls{};
@@ -81,12 +80,10 @@ void Queue(Group& group, Operation operation, aclrtStream stream) {
   group.issued.fetch_add(1);
   const char* name = CallName(operation.kind);
   auto pending = std::make_shared<Pending>(group, std::move(operation));
-  const aclError error = Enqueue(
-      stream, [pending] { return pending->Run(); }, name);
+  const aclError error = Enqueue(stream, [pending] { return pending->Run(); }, name);
   if (error == ACL_SUCCESS) return;
   group.data_path->Withdraw(pending->operation());
-  throw HcclFailure(HCCL_E_RUNTIME,
-                    "the stream did not accept the operation: ACL error " + std::to_string(error));
+  throw HcclFailure(HCCL_E_RUNTIME, "the stream did not accept the operation: ACL error " + std::to_string(error));
 }
 
 }  // namespace
@@ -94,8 +91,8 @@ void Queue(Group& group, Operation operation, aclrtStream stream) {
 IssueGuard::IssueGuard(int device, const char* call) : device_(device) {
   const char* expected = nullptr;
   if (CallsBeingIssued().at(device).compare_exchange_strong(expected, call)) return;
-  throw HcclFailure(HCCL_E_UNAVAIL, std::string(call) + " was called while another thread was in " +
-                                        expected + " on device " + std::to_string(device) +
+  throw HcclFailure(HCCL_E_UNAVAIL, std::string(call) + " was called while another thread was in " + expected +
+                                        " on device " + std::to_string(device) +
                                         "; the calls of one device must be serialised");
 }
 
@@ -133,8 +130,7 @@ HcclResult IssueCall(OperationKind kind, HcclComm comm, aclrtStream stream,
     CheckOverlap(*group, operation);
     CheckMessages(*group, operation);
     if (const HcclResult code = group->failure(); code != HCCL_SUCCESS)
-      throw HcclFailure(
-          code, "the communicator '" + group->name + "' has already failed: " + group->failure_text());
+      throw HcclFailure(code, "the communicator '" + group->name + "' has already failed: " + group->failure_text());
     Queue(*group, std::move(operation), stream);
   });
 }

@@ -29,8 +29,7 @@ HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32
   return IssueOne(OperationKind::kReceive, {false, srcRank, recvBuf, count, dataType}, comm, stream);
 }
 
-HcclResult HcclBatchSendRecv(HcclSendRecvItemDef* sendRecvInfo, uint32_t itemNum, HcclComm comm,
-                             aclrtStream stream) {
+HcclResult HcclBatchSendRecv(HcclSendRecvItemDef* sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
   return IssueCall(OperationKind::kBatch, comm, stream, [&](const Group&, Operation& operation) {
     if (itemNum > 0) twin::NeedPointer(sendRecvInfo, "sendRecvInfo");
     for (uint32_t i = 0; i < itemNum; ++i) {

@@ -13,8 +13,7 @@ namespace {
 
 void CheckConfigKey(HcclConfig config) {
   if (config == HCCL_DETERMINISTIC) return;
-  throw HcclFailure(HCCL_E_NOT_SUPPORT,
-                    "config " + std::to_string(config) + "; only HCCL_DETERMINISTIC (0) exists");
+  throw HcclFailure(HCCL_E_NOT_SUPPORT, "config " + std::to_string(config) + "; only HCCL_DETERMINISTIC (0) exists");
 }
 
 HcclResult NotSupported(const char* function, HcclComm comm, const char* why) {
@@ -58,8 +57,7 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
     const Group& group = NeedGroup(comm);
     *asyncError = group.failure();
     // Record the text for the calling thread too: another thread recorded the failure itself.
-    if (*asyncError != HCCL_SUCCESS)
-      SetRecentError("communicator " + group.name + ": " + group.failure_text());
+    if (*asyncError != HCCL_SUCCESS) SetRecentError("communicator " + group.name + ": " + group.failure_text());
   });
 }
 
@@ -67,8 +65,7 @@ HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
   return Answer(__func__, [&] {
     CheckConfigKey(config);
     if (configValue.value != 0 && configValue.value != 1) {
-      throw HcclFailure(HCCL_E_PARA,
-                        "HCCL_DETERMINISTIC is " + std::to_string(configValue.value) + "; wanted 0 or 1");
+      throw HcclFailure(HCCL_E_PARA, "HCCL_DETERMINISTIC is " + std::to_string(configValue.value) + "; wanted 0 or 1");
     }
     SetProcessDeterministic(configValue.value == 1);
   });
@@ -117,23 +114,20 @@ HcclResult HcclCommResume(HcclComm comm) {
   return Answer(__func__, [&] {
     const Group& group = NeedGroup(comm);
     if (group.failure() == HCCL_SUCCESS) return;
-    throw HcclFailure(HCCL_E_NOT_SUPPORT, "communicator " + group.name + " has failed (" +
-                                              group.failure_text() +
+    throw HcclFailure(HCCL_E_NOT_SUPPORT, "communicator " + group.name + " has failed (" + group.failure_text() +
                                               ") and cannot be resumed; destroy it and create a new one");
   });
 }
 
 HcclResult HcclCommSuspend(HcclComm comm) {
-  return NotSupported(__func__, comm,
-                      "the twin's communicators cannot be suspended; destroy them and create new ones");
+  return NotSupported(__func__, comm, "the twin's communicators cannot be suspended; destroy them and create new ones");
 }
 
 HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t* ranks, bool* useBackup, uint32_t nRanks) {
   return NotSupported(__func__, comm, "the twin has no device network cards to switch between");
 }
 
-HcclResult HcclCommSetMemoryRange(HcclComm comm, void* baseVirPtr, size_t size, size_t alignment,
-                                  uint64_t flags) {
+HcclResult HcclCommSetMemoryRange(HcclComm comm, void* baseVirPtr, size_t size, size_t alignment, uint64_t flags) {
   return NotSupported(__func__, comm, kNoMemoryRanges);
 }
 
@@ -141,8 +135,8 @@ HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void* baseVirPtr) {
   return NotSupported(__func__, comm, kNoMemoryRanges);
 }
 
-HcclResult HcclCommActivateCommMemory(HcclComm comm, void* virPtr, size_t size, size_t offset,
-                                      aclrtDrvMemHandle handle, uint64_t flags) {
+HcclResult HcclCommActivateCommMemory(HcclComm comm, void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                                      uint64_t flags) {
   return NotSupported(__func__, comm, kNoMemoryRanges);
 }
 

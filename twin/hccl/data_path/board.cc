@@ -11,18 +11,13 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kArrays = 3;
 
-
 size_t ArraysBytes(uint32_t ranks) { return RoundUp(kArrays * ranks * sizeof(uint64_t), kCacheLine); }
 size_t SlotBytes(uint32_t ranks) { return RoundUp(sizeof(Slot) + ArraysBytes(ranks) + kInlineBytes, kPage); }
 size_t DoneStart(uint32_t ranks) { return 2 * ranks * SlotBytes(ranks); }
 size_t PairsStart(uint32_t ranks) { return RoundUp(DoneStart(ranks) + ranks * kCacheLine, kPage); }
 size_t PairCount(uint32_t ranks) { return static_cast<size_t>(ranks) * ranks; }
-size_t EndsStart(uint32_t ranks) {
-  return RoundUp(PairsStart(ranks) + PairCount(ranks) * sizeof(PairArea), kPage);
-}
-size_t RingsStart(uint32_t ranks) {
-  return RoundUp(EndsStart(ranks) + PairCount(ranks) * sizeof(RingEnds), kPage);
-}
+size_t EndsStart(uint32_t ranks) { return RoundUp(PairsStart(ranks) + PairCount(ranks) * sizeof(PairArea), kPage); }
+size_t RingsStart(uint32_t ranks) { return RoundUp(EndsStart(ranks) + PairCount(ranks) * sizeof(RingEnds), kPage); }
 
 // Large enough to keep both ends busy, small enough that pushed data is still in cache when it is popped.
 size_t RingCapacity(uint32_t ranks) {

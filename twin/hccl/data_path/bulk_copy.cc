@@ -32,8 +32,7 @@ void StreamLines(std::byte* target, const std::byte* source, size_t bytes) {
   constexpr size_t kGroup = kCopyPage * kPagesAtOnce;
   for (; bytes >= kGroup; bytes -= kGroup, target += kGroup, source += kGroup) {
     for (size_t line = 0; line < kCopyPage; line += kLine) {
-      for (size_t page = 0; page < kGroup; page += kCopyPage)
-        StreamLine(target + page + line, source + page + line);
+      for (size_t page = 0; page < kGroup; page += kCopyPage) StreamLine(target + page + line, source + page + line);
     }
   }
   for (size_t line = 0; line < bytes; line += kLine) StreamLine(target + line, source + line);
@@ -53,9 +52,7 @@ void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) {
 }
 #else
 // Elsewhere the hardware detects long runs of stores by itself.
-void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) {
-  std::memcpy(target, source, bytes);
-}
+void StreamCopy(std::byte* target, const std::byte* source, size_t bytes) { std::memcpy(target, source, bytes); }
 #endif
 
 }  // namespace

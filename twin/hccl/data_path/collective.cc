@@ -41,12 +41,9 @@ void PostCollective(DataPath& path, const Operation& operation) {
     slot.post.send = path.Publish(operation.send, send_bytes);
     slot.post.recv = path.Publish(operation.recv, RecvExtent(operation, group.rank, group.size));
   }
-  std::copy(operation.send_counts.begin(), operation.send_counts.end(),
-            board.send_counts(group.rank, sequence));
-  std::copy(operation.send_offsets.begin(), operation.send_offsets.end(),
-            board.send_offsets(group.rank, sequence));
-  std::copy(operation.recv_counts.begin(), operation.recv_counts.end(),
-            board.recv_counts(group.rank, sequence));
+  std::copy(operation.send_counts.begin(), operation.send_counts.end(), board.send_counts(group.rank, sequence));
+  std::copy(operation.send_offsets.begin(), operation.send_offsets.end(), board.send_offsets(group.rank, sequence));
+  std::copy(operation.recv_counts.begin(), operation.recv_counts.end(), board.recv_counts(group.rank, sequence));
   slot.sequence.store(sequence, std::memory_order_release);
   path.SendPost(sequence);
 }
@@ -85,9 +82,8 @@ Way ChooseWay(const DataPath& path, const Operation& operation) {
   for (uint32_t rank = 0; rank < group.size; ++rank) {
     const Post& post = path.board_of(rank).slot(rank, operation.sequence).post;
     // Extents of the V forms differ between members: a buffer that was posted inline is reachable.
-    const bool sends =
-        !post.is_inline &&
-        (!IsRooted(operation.kind) || operation.kind == OperationKind::kReduce || rank == operation.root);
+    const bool sends = !post.is_inline && (!IsRooted(operation.kind) || operation.kind == OperationKind::kReduce ||
+                                           rank == operation.root);
     all_inline = all_inline && post.is_inline;
     const bool published = post.send.arena_offset != kNowhere || !sends;
     const bool writable = post.recv.arena_offset != kNowhere || !PeersWriteOutput(operation, rank);
@@ -128,8 +124,7 @@ bool MustStage(const Operation& operation, const Group& group) {
   const auto* recv = static_cast<const std::byte*>(operation.recv);
   const size_t send_bytes = SendExtent(operation, group.rank, group.size);
   const size_t recv_bytes = RecvExtent(operation, group.rank, group.size);
-  if (send_bytes == 0 || recv_bytes == 0 || send + send_bytes <= recv || recv + recv_bytes <= send)
-    return false;
+  if (send_bytes == 0 || recv_bytes == 0 || send + send_bytes <= recv || recv + recv_bytes <= send) return false;
   const Block own_send = SendBlock(operation, group.rank, group.rank);
   const Block own_recv = RecvBlock(operation, group.rank, group.rank);
   const bool same_place = send + own_send.offset == recv + own_recv.offset;

@@ -9,11 +9,7 @@
 namespace twin {
 
 DataPath::DataPath(Group& group)
-    : group_(group),
-      shared_(group.board, group.size),
-      links_(group.size),
-      sends_(group.size),
-      receives_(group.size) {
+    : group_(group), shared_(group.board, group.size), links_(group.size), sends_(group.size), receives_(group.size) {
   for (const Peer& peer : group.peers) {
     if (peer.rank == group.rank) continue;
     one_process_ = one_process_ && peer.same_process;
@@ -28,17 +24,16 @@ void DataPath::AddRemoteLink(const Peer& peer) {
     mirror_ = Board(mirror_memory_->memory(), group_.size);
   }
   const uint32_t from = peer.rank;
-  auto link = std::make_unique<TcpLink>(
-      peer.data_socket, Describe(peer),
-      [this, from](FrameKind kind, uint64_t sequence, std::span<const std::byte> content) {
-        OnControl(from, kind, sequence, content);
-      });
+  auto link =
+      std::make_unique<TcpLink>(peer.data_socket, Describe(peer),
+                                [this, from](FrameKind kind, uint64_t sequence, std::span<const std::byte> content) {
+                                  OnControl(from, kind, sequence, content);
+                                });
   remote_links_.emplace_back(from, link.get());
   links_[from] = std::move(link);
 }
 
-void DataPath::OnControl(uint32_t from, FrameKind kind, uint64_t sequence,
-                         std::span<const std::byte> content) {
+void DataPath::OnControl(uint32_t from, FrameKind kind, uint64_t sequence, std::span<const std::byte> content) {
   if (kind == FrameKind::kPost) return UnpackPost(mirror_, from, group_.size, sequence, content);
   if (kind == FrameKind::kSendOffer)
     return UnpackOffer(mirror_.pair(from, group_.rank).send[sequence % 2], sequence, content);
@@ -95,8 +90,7 @@ void DataPath::SendOffer(uint32_t peer, bool is_send, uint64_t sequence) {
 
 void DataPath::Number(Operation& operation) {
   if (!IsPointToPoint(operation.kind)) operation.sequence = ++collectives_;
-  for (Message& message : operation.messages)
-    message.sequence = ++(message.is_send ? sends_ : receives_)[message.peer];
+  for (Message& message : operation.messages) message.sequence = ++(message.is_send ? sends_ : receives_)[message.peer];
 }
 
 void DataPath::Withdraw(const Operation& operation) {
@@ -107,10 +101,9 @@ void DataPath::Withdraw(const Operation& operation) {
 void DataPath::Begin(const Operation& operation) {
   const Operation* expected = nullptr;
   if (running_.compare_exchange_strong(expected, &operation)) return;
-  throw HcclFailure(HCCL_E_PARA,
-                    DescribeOperation(operation, group_.name) +
-                        " began while another operation of the group was running on another stream; "
-                        "operations of one communicator must be serialised");
+  throw HcclFailure(HCCL_E_PARA, DescribeOperation(operation, group_.name) +
+                                     " began while another operation of the group was running on another stream; "
+                                     "operations of one communicator must be serialised");
 }
 
 void DataPath::End(const Operation& operation) {

@@ -57,8 +57,7 @@ void ReduceInto(DataPath& path, const Operation& operation, std::vector<const vo
     if (done * element % kPieceBytes == 0) ThrowIfFailed(path, operation);
     const uint64_t n = std::min(chunk, count - done);
     Reduce(operation.type, operation.reduction, outputs[0], inputs.data(), inputs.size(), n);
-    for (size_t o = 1; o < outputs.size(); ++o)
-      BulkCopy(outputs[o], outputs[0], n * element, count * element);
+    for (size_t o = 1; o < outputs.size(); ++o) BulkCopy(outputs[o], outputs[0], n * element, count * element);
     for (auto& input : inputs) input = static_cast<const std::byte*>(input) + n * element;
     for (auto& output : outputs) output += n * element;
   }
@@ -82,8 +81,7 @@ void ReduceSlice(DataPath& path, const Operation& operation, const Reached& reac
   } else {
     slice = SliceOf(operation.count, self, ranks);
     if (to_root) outputs = {reached.outputs[operation.root]};
-    for (uint32_t step = 0; !to_root && step < ranks; ++step)
-      outputs.push_back(reached.outputs[(self + step) % ranks]);
+    for (uint32_t step = 0; !to_root && step < ranks; ++step) outputs.push_back(reached.outputs[(self + step) % ranks]);
   }
   const size_t start = slice.start * TypeBytes(operation.type);
   std::vector<const void*> inputs(ranks);

@@ -11,7 +11,7 @@ namespace twin {
 
 struct Reached {
   std::vector<const std::byte*> sources;  // [ranks] each member's send data, in its buffer or in its slot
-  std::vector<std::byte*> outputs;  // [ranks] each member's receive buffer; empty: only our own is writable
+  std::vector<std::byte*> outputs;        // [ranks] each member's receive buffer; empty: only our own is writable
 };
 
 void RunDirect(DataPath& path, const Operation& operation, const Reached& reached);

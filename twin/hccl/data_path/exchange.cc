@@ -88,8 +88,7 @@ bool Exchange::StepReduction() {
     sources[rank] = come.data();
   }
   if (n == 0) return false;
-  Reduce(operation_.type, operation_.reduction, reduced_ + reduction_done_, sources.data(), group.size,
-         n / element);
+  Reduce(operation_.type, operation_.reduction, reduced_ + reduction_done_, sources.data(), group.size, n / element);
   reduction_done_ += n;
   for (uint32_t rank = 0; rank < group.size; ++rank) {
     if (rank == group.rank) continue;

@@ -57,8 +57,7 @@ void ReduceSlices(DataPath& path, const Operation& operation) {
     exchange.Send(rank, send + other.start * element, other.count * element);
     if (!to_root || rank == operation.root) exchange.Send(rank, reduced, mine.count * element, true);
     if (keep)
-      exchange.Receive(rank, static_cast<std::byte*>(operation.recv) + other.start * element,
-                       other.count * element);
+      exchange.Receive(rank, static_cast<std::byte*>(operation.recv) + other.start * element, other.count * element);
   }
   exchange.ReduceFromAll(send + mine.start * element, reduced, mine.count * element);
   exchange.Run();

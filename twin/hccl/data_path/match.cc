@@ -38,8 +38,7 @@ class Matcher {
   }
 
   bool HasEqualCounts() const {
-    return operation_.kind != OperationKind::kAllGatherV &&
-           operation_.kind != OperationKind::kReduceScatterV &&
+    return operation_.kind != OperationKind::kAllGatherV && operation_.kind != OperationKind::kReduceScatterV &&
            operation_.kind != OperationKind::kAllToAllV && operation_.kind != OperationKind::kAllToAllVC;
   }
 
@@ -63,21 +62,18 @@ class Matcher {
   }
 
   void SameNumber(const std::string& verb, uint64_t of_rank_0, uint32_t rank, uint64_t of_rank) const {
-    if (of_rank_0 != of_rank)
-      Refuse(0, verb + std::to_string(of_rank_0), rank, verb + std::to_string(of_rank));
+    if (of_rank_0 != of_rank) Refuse(0, verb + std::to_string(of_rank_0), rank, verb + std::to_string(of_rank));
   }
 
   void SameBlock(uint32_t sender, uint32_t receiver, uint64_t sent, uint64_t expected) const {
     if (sent == expected) return;
-    Refuse(sender, "sends " + std::to_string(sent) + " elements to rank " + std::to_string(receiver),
-           receiver, "expects " + std::to_string(expected) + " from it");
+    Refuse(sender, "sends " + std::to_string(sent) + " elements to rank " + std::to_string(receiver), receiver,
+           "expects " + std::to_string(expected) + " from it");
   }
 
-  [[noreturn]] void Refuse(uint32_t rank_a, const std::string& a, uint32_t rank_b,
-                           const std::string& b) const {
-    throw HcclFailure(HCCL_E_PARA, DescribeOperation(operation_, path_.group().name) +
-                                       ": the ranks disagree: rank " + std::to_string(rank_a) + " " + a +
-                                       ", rank " + std::to_string(rank_b) + " " + b);
+  [[noreturn]] void Refuse(uint32_t rank_a, const std::string& a, uint32_t rank_b, const std::string& b) const {
+    throw HcclFailure(HCCL_E_PARA, DescribeOperation(operation_, path_.group().name) + ": the ranks disagree: rank " +
+                                       std::to_string(rank_a) + " " + a + ", rank " + std::to_string(rank_b) + " " + b);
   }
 
   const DataPath& path_;

@@ -11,8 +11,7 @@
 namespace twin {
 
 MirrorMemory::MirrorMemory(size_t bytes) : bytes_(bytes) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
 }
@@ -25,8 +24,8 @@ std::vector<std::byte> PackPost(const Board& board, uint32_t rank, uint32_t rank
   std::byte* at = content.data();
   std::memcpy(at, &board.slot(rank, sequence).post, sizeof(Post));
   at += sizeof(Post);
-  for (const uint64_t* array : {board.send_counts(rank, sequence), board.send_offsets(rank, sequence),
-                                board.recv_counts(rank, sequence)}) {
+  for (const uint64_t* array :
+       {board.send_counts(rank, sequence), board.send_offsets(rank, sequence), board.recv_counts(rank, sequence)}) {
     std::memcpy(at, array, array_bytes);
     at += array_bytes;
   }
@@ -44,8 +43,8 @@ void UnpackPost(const Board& mirror, uint32_t rank, uint32_t ranks, uint64_t seq
   Slot& slot = mirror.slot(rank, sequence);
   std::memcpy(&slot.post, at, sizeof(Post));
   at += sizeof(Post);
-  for (uint64_t* array : {mirror.send_counts(rank, sequence), mirror.send_offsets(rank, sequence),
-                          mirror.recv_counts(rank, sequence)}) {
+  for (uint64_t* array :
+       {mirror.send_counts(rank, sequence), mirror.send_offsets(rank, sequence), mirror.recv_counts(rank, sequence)}) {
     std::memcpy(array, at, array_bytes);
     at += array_bytes;
   }
@@ -54,8 +53,8 @@ void UnpackPost(const Board& mirror, uint32_t rank, uint32_t ranks, uint64_t seq
 
 void UnpackOffer(OfferSlot& slot, uint64_t sequence, std::span<const std::byte> content) {
   if (content.size() != sizeof(Offer))
-    throw HcclFailure(HCCL_E_TCP_TRANSFER, "an offer has " + std::to_string(content.size()) +
-                                               " bytes; wanted " + std::to_string(sizeof(Offer)));
+    throw HcclFailure(HCCL_E_TCP_TRANSFER, "an offer has " + std::to_string(content.size()) + " bytes; wanted " +
+                                               std::to_string(sizeof(Offer)));
   std::memcpy(&slot.offer, content.data(), sizeof(Offer));
   slot.sequence.store(sequence, std::memory_order_release);
 }

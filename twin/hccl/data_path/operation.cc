@@ -77,13 +77,12 @@ bool IsPointToPoint(OperationKind kind) {
 }
 
 bool IsReduction(OperationKind kind) {
-  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
-         kind == OperationKind::kReduceScatter || kind == OperationKind::kReduceScatterV;
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce || kind == OperationKind::kReduceScatter ||
+         kind == OperationKind::kReduceScatterV;
 }
 
 bool IsRooted(OperationKind kind) {
-  return kind == OperationKind::kReduce || kind == OperationKind::kBroadcast ||
-         kind == OperationKind::kScatter;
+  return kind == OperationKind::kReduce || kind == OperationKind::kBroadcast || kind == OperationKind::kScatter;
 }
 
 std::string DescribeOperation(const Operation& operation, const std::string& group) {

@@ -42,8 +42,7 @@ class MessageRun {
 
   // Does what can be done now; false if that was nothing.
   bool Step() {
-    if (state_ == State::kOffered &&
-        other_slot().sequence.load(std::memory_order_acquire) == message_.sequence) {
+    if (state_ == State::kOffered && other_slot().sequence.load(std::memory_order_acquire) == message_.sequence) {
       Match();
       Move();
       return true;
@@ -60,12 +59,8 @@ class MessageRun {
 
   OfferSlot& own_slot() const { return pair_.offer_of(message_.is_send, message_.sequence); }
   OfferSlot& other_slot() const { return pair_.offer_of(!message_.is_send, message_.sequence); }
-  std::atomic<uint64_t>& own_done() const {
-    return message_.is_send ? pair_.sender_done : pair_.receiver_done;
-  }
-  std::atomic<uint64_t>& other_done() const {
-    return message_.is_send ? pair_.receiver_done : pair_.sender_done;
-  }
+  std::atomic<uint64_t>& own_done() const { return message_.is_send ? pair_.sender_done : pair_.receiver_done; }
+  std::atomic<uint64_t>& other_done() const { return message_.is_send ? pair_.receiver_done : pair_.sender_done; }
 
   void Match() const {
     const Offer& own = own_slot().offer;
@@ -90,10 +85,7 @@ class MessageRun {
     if (bytes_ == 0) {
       state_ = State::kFinished;
     } else if (can_pull || can_push) {
-      const size_t pulled = !can_push                 ? bytes_
-                            : !can_pull               ? 0
-                            : bytes_ < kShareCopyFrom ? bytes_
-                                                      : bytes_ / 2;
+      const size_t pulled = !can_push ? bytes_ : !can_pull ? 0 : bytes_ < kShareCopyFrom ? bytes_ : bytes_ / 2;
       Copy(message_.is_send ? pulled : 0, message_.is_send ? bytes_ : pulled);
       own_done().store(message_.sequence, std::memory_order_release);
       // A receiver that did all the copying has nothing to wait for.

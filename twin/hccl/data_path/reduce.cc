@@ -110,14 +110,14 @@ void ReducePlain(void* dst, const void* const* sources, size_t source_count, siz
 
 #if defined(__x86_64__) && defined(__GNUC__)
 template <typename Type, HcclReduceOp kOp>
-__attribute__((target("arch=x86-64-v3"))) void ReduceAvx2(void* dst, const void* const* sources,
-                                                          size_t source_count, size_t count) {
+__attribute__((target("arch=x86-64-v3"))) void ReduceAvx2(void* dst, const void* const* sources, size_t source_count,
+                                                          size_t count) {
   ReduceAll<Type, kOp>(dst, sources, source_count, count);
 }
 
 template <typename Type, HcclReduceOp kOp>
-__attribute__((target("arch=x86-64-v4"))) void ReduceAvx512(void* dst, const void* const* sources,
-                                                            size_t source_count, size_t count) {
+__attribute__((target("arch=x86-64-v4"))) void ReduceAvx512(void* dst, const void* const* sources, size_t source_count,
+                                                            size_t count) {
   ReduceAll<Type, kOp>(dst, sources, source_count, count);
 }
 

@@ -15,8 +15,7 @@ enum class FrameKind : uint32_t { kData = 1, kPost = 2, kSendOffer = 3, kReceive
 
 class TcpLink : public Link {
  public:
-  using OnControl =
-      std::function<void(FrameKind kind, uint64_t sequence, std::span<const std::byte> content)>;
+  using OnControl = std::function<void(FrameKind kind, uint64_t sequence, std::span<const std::byte> content)>;
 
   // The caller keeps ownership of the socket. `peer_name` is for error messages.
   TcpLink(int socket, std::string peer_name, OnControl on_control);

@@ -18,8 +18,7 @@ std::string RankList(const Group& group, const std::vector<uint32_t>& ranks) {
 void ThrowIfFailed(const DataPath& path, const Operation& operation) {
   const Group& group = path.group();
   if (TaskAborted())
-    throw HcclFailure(HCCL_E_INTERNAL,
-                      DescribeOperation(operation, group.name) + " was aborted with its stream");
+    throw HcclFailure(HCCL_E_INTERNAL, DescribeOperation(operation, group.name) + " was aborted with its stream");
   if (const HcclResult code = group.failure(); code != HCCL_SUCCESS)
     throw HcclFailure(code, DescribeOperation(operation, group.name) + " ended: " + group.failure_text());
 }
@@ -33,8 +32,8 @@ void Waiter::ThrowTimeout(const std::vector<uint32_t>& missing) const {
   const Group& group = path_.group();
   throw HcclFailure(HCCL_E_TIMEOUT, DescribeOperation(operation_, group.name) + " on rank " +
                                         std::to_string(group.rank) + " waited " +
-                                        std::to_string(group.options.exec_timeout_s) +
-                                        " s (HCCL_EXEC_TIMEOUT) for " + RankList(group, missing));
+                                        std::to_string(group.options.exec_timeout_s) + " s (HCCL_EXEC_TIMEOUT) for " +
+                                        RankList(group, missing));
 }
 
 void Waiter::ThrowIfLeft(const std::vector<uint32_t>& missing) {

@@ -32,13 +32,12 @@ std::string Group::failure_text() const {
 }
 
 void Group::MarkLeft(uint32_t member) {
-  if (!left_[member].exchange(true, std::memory_order_acq_rel))
-    left_count_.fetch_add(1, std::memory_order_acq_rel);
+  if (!left_[member].exchange(true, std::memory_order_acq_rel)) left_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 std::string Describe(const Peer& peer) {
-  return "rank " + std::to_string(peer.rank) + " (host " + peer.host.substr(0, peer.host.find('/')) +
-         ", process " + std::to_string(peer.process_id) + ", device " + std::to_string(peer.device) + ")";
+  return "rank " + std::to_string(peer.rank) + " (host " + peer.host.substr(0, peer.host.find('/')) + ", process " +
+         std::to_string(peer.process_id) + ", device " + std::to_string(peer.device) + ")";
 }
 
 }  // namespace twin

@@ -20,13 +20,12 @@ namespace {
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
   std::string line;
-  if (!std::getline(file, line))
-    throw HcclFailure(HCCL_E_OPEN_FILE_FAILURE, std::string(path) + " cannot be read");
+  if (!std::getline(file, line)) throw HcclFailure(HCCL_E_OPEN_FILE_FAILURE, std::string(path) + " cannot be read");
   return line;
 }
 
 std::string Inode(const char* path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path, &status) != 0) {
     throw HcclFailure(HCCL_E_OPEN_FILE_FAILURE, std::string(path) + " cannot be read");
   }

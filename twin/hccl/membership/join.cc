@@ -49,9 +49,8 @@ Hello HelloOf(const JoinRequest& request) {
   Hello hello;
   hello.size = request.size;
   hello.timeout_s = request.options.connect_timeout_s;
-  hello.agreement = "hcclBufferSize " + std::to_string(request.options.buffer_mb) +
-                    " MB, hcclDeterministic " + std::to_string(request.options.deterministic) + ", name '" +
-                    request.name + "'" + request.agreement;
+  hello.agreement = "hcclBufferSize " + std::to_string(request.options.buffer_mb) + " MB, hcclDeterministic " +
+                    std::to_string(request.options.deterministic) + ", name '" + request.name + "'" + request.agreement;
   return hello;
 }
 
@@ -73,8 +72,7 @@ void Connect(const std::shared_ptr<Group>& group, const std::vector<MemberInfo>&
 int NeedDevice() {
   const int device = CurrentDevice();
   if (device < 0) {
-    throw HcclFailure(HCCL_E_RUNTIME,
-                      "this thread has no device; call aclrtSetDevice before creating a communicator");
+    throw HcclFailure(HCCL_E_RUNTIME, "this thread has no device; call aclrtSetDevice before creating a communicator");
   }
   return device;
 }

@@ -38,7 +38,7 @@ class Shared {
 }  // namespace
 
 Mapping::Mapping(int file, size_t bytes) : bytes_(bytes) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(file, &status) != 0) MemoryFailure("cannot stat a shared memory file; wanted one", bytes);
   if (static_cast<size_t>(status.st_size) < bytes) {
     throw HcclFailure(HCCL_E_MEMORY, "a shared memory file has " + std::to_string(status.st_size) +
@@ -53,11 +53,10 @@ Mapping::~Mapping() { munmap(base_, bytes_); }
 
 std::shared_ptr<Mapping> MapOnce(const Fd& file, size_t bytes) {
   static auto& table = *new Shared<std::pair<dev_t, ino_t>, Mapping>;
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) MemoryFailure("cannot stat a shared memory file; wanted one", bytes);
   // A live mapping keeps the inode alive, so its number cannot be reused by another file.
-  return table.Get({status.st_dev, status.st_ino},
-                   [&] { return std::make_shared<Mapping>(file.get(), bytes); });
+  return table.Get({status.st_dev, status.st_ino}, [&] { return std::make_shared<Mapping>(file.get(), bytes); });
 }
 
 std::shared_ptr<BoardMemory> LocalBoard(const std::string& id, size_t bytes) {

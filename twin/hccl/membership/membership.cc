@@ -10,11 +10,10 @@ MemoryCharge::MemoryCharge(int device, size_t bytes) : device_(device), bytes_(b
   size_t free = 0;
   size_t total = 0;
   aclrtGetMemInfo(ACL_HBM_MEM, &free, &total);
-  throw HcclFailure(HCCL_E_MEMORY,
-                    "a communicator needs 2 x hcclBufferSize = " + std::to_string(bytes >> 20) +
-                        " MB of device " + std::to_string(device) + ", which has " +
-                        std::to_string(free >> 20) + " of " + std::to_string(total >> 20) +
-                        " MB free; lower HCCL_BUFFSIZE or hcclBufferSize, or free memory first");
+  throw HcclFailure(HCCL_E_MEMORY, "a communicator needs 2 x hcclBufferSize = " + std::to_string(bytes >> 20) +
+                                       " MB of device " + std::to_string(device) + ", which has " +
+                                       std::to_string(free >> 20) + " of " + std::to_string(total >> 20) +
+                                       " MB free; lower HCCL_BUFFSIZE or hcclBufferSize, or free memory first");
 }
 
 MemoryCharge::~MemoryCharge() { ReleaseMemory(device_, bytes_); }

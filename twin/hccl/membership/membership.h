@@ -51,11 +51,11 @@ class Inbox {
 
 class Membership {
  public:
-  std::string id;                    // the same for all members
-  std::string secret;                // known to nobody else
-  std::vector<Fd> control;           // by rank; none to members in this process
-  std::vector<Fd> data;              // by rank; only to members that share no memory with this one
-  std::shared_ptr<BoardMemory> own_board;  // if this process created the board,
+  std::string id;                           // the same for all members
+  std::string secret;                       // known to nobody else
+  std::vector<Fd> control;                  // by rank; none to members in this process
+  std::vector<Fd> data;                     // by rank; only to members that share no memory with this one
+  std::shared_ptr<BoardMemory> own_board;   // if this process created the board,
   std::shared_ptr<Mapping> received_board;  // otherwise
   std::vector<std::shared_ptr<Mapping>> arenas;
   std::unique_ptr<MemoryCharge> charge;

@@ -92,13 +92,11 @@ void Mesh::ConnectToLower(Deadline deadline) {
 void Mesh::Connect(Outgoing& outgoing, Deadline deadline) {
   const MemberInfo& member = table_[outgoing.rank];
   const bool over_unix = SharesMemory(member);
-  outgoing.socket =
-      over_unix ? ConnectUnix(member.unix_name) : ConnectTcp(member.address, member.port, deadline);
+  outgoing.socket = over_unix ? ConnectUnix(member.unix_name) : ConnectTcp(member.address, member.port, deadline);
   if (over_unix && !net::PeerIsSameUser(outgoing.socket.get())) {
     throw HcclFailure(HCCL_E_REMOTE, member.Describe() + " is a process of another user");
   }
-  outgoing.handshake.emplace(outgoing.socket.get(), net::Handshake::Side::kClient,
-                             MemberKey(membership_.secret));
+  outgoing.handshake.emplace(outgoing.socket.get(), net::Handshake::Side::kClient, MemberKey(membership_.secret));
 }
 
 void Mesh::AwaitAll(Deadline deadline) {
@@ -106,9 +104,8 @@ void Mesh::AwaitAll(Deadline deadline) {
     std::vector<int> awaited{unix_door_.descriptor(), tcp_door_.descriptor(), rendezvous_.socket()};
     for (const Outgoing& outgoing : outgoing_) awaited.push_back(outgoing.socket.get());
     if (!WaitReadable(awaited, deadline)) {
-      throw HcclFailure(HCCL_E_TIMEOUT,
-                        std::to_string(expected_) + " connections from higher ranks never arrived, " +
-                            std::to_string(outgoing_.size()) + " to lower ranks were never answered");
+      throw HcclFailure(HCCL_E_TIMEOUT, std::to_string(expected_) + " connections from higher ranks never arrived, " +
+                                            std::to_string(outgoing_.size()) + " to lower ranks were never answered");
     }
     rendezvous_.Check();
     AdvanceOutgoing(deadline);

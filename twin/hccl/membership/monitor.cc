@@ -31,8 +31,7 @@ void Monitor::StartIfNeeded() {
   if (epoll_.valid()) return;
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) {
-    throw HcclFailure(HCCL_E_SYSCALL,
-                      std::string("cannot create an epoll descriptor: ") + std::strerror(errno));
+    throw HcclFailure(HCCL_E_SYSCALL, std::string("cannot create an epoll descriptor: ") + std::strerror(errno));
   }
   RunInBackground([this, epoll = epoll_.get()] { Run(epoll); });
 }
@@ -90,8 +89,7 @@ void Monitor::Serve(uint64_t key) {
   bool open = true;
   try {
     open = link.input.Fill(link.socket);
-    while (std::optional<Frame> frame = link.input.Next())
-      HandleControl(*link.group, link.peer, *std::move(frame));
+    while (std::optional<Frame> frame = link.input.Next()) HandleControl(*link.group, link.peer, *std::move(frame));
   } catch (const HcclFailure& failure) {
     link.group->Fail(HCCL_E_REMOTE, Describe(link.group->peers[link.peer]) + ": " + failure.what());
     open = false;

@@ -60,8 +60,7 @@ Group& NeedGroup(HcclComm comm) {
   if (comm == nullptr) throw HcclFailure(HCCL_E_PTR, "the communicator is a null handle");
   Group* group = FindGroup(comm);
   if (group == nullptr) {
-    throw HcclFailure(HCCL_E_PARA,
-                      "the handle is not a live communicator; it was destroyed or never created");
+    throw HcclFailure(HCCL_E_PARA, "the handle is not a live communicator; it was destroyed or never created");
   }
   return *group;
 }
@@ -70,9 +69,8 @@ DeviceTurn::DeviceTurn(int device) : device_(device) {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   if (!registry.devices_in_turn.insert(device).second) {
-    throw HcclFailure(HCCL_E_UNAVAIL,
-                      "another thread is creating a communicator on device " + std::to_string(device) +
-                          "; communicators of one device must be created one after the other");
+    throw HcclFailure(HCCL_E_UNAVAIL, "another thread is creating a communicator on device " + std::to_string(device) +
+                                          "; communicators of one device must be created one after the other");
   }
 }
 

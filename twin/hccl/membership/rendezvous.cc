@@ -79,10 +79,9 @@ RendezvousClient::RendezvousClient(const RootInfo& root, double timeout_s)
   try {
     Reach(root);
   } catch (const HcclFailure& failure) {
-    throw HcclFailure(failure.code(),
-                      where_ + " cannot be reached: " + failure.what() +
-                          "; the root info was already used, or the root's process has ended, or "
-                          "HCCL_IF_IP and HCCL_SOCKET_IFNAME name the wrong interface there");
+    throw HcclFailure(failure.code(), where_ + " cannot be reached: " + failure.what() +
+                                          "; the root info was already used, or the root's process has ended, or "
+                                          "HCCL_IF_IP and HCCL_SOCKET_IFNAME name the wrong interface there");
   }
 }
 

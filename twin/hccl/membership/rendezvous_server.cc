@@ -111,16 +111,15 @@ class Rendezvous {
              "; all must pass the same value";
     }
     if (member.rank >= hello.size) {
-      return member.Describe() + " joins a communicator of nRanks " + std::to_string(hello.size) +
-             "; ranks are 0 to " + std::to_string(hello.size - 1);
+      return member.Describe() + " joins a communicator of nRanks " + std::to_string(hello.size) + "; ranks are 0 to " +
+             std::to_string(hello.size - 1);
     }
     if (const auto other = members_.find(member.rank); other != members_.end()) {
-      return "two members joined as the same rank: " + other->second->member->Describe() + " and " +
-             member.Describe();
+      return "two members joined as the same rank: " + other->second->member->Describe() + " and " + member.Describe();
     }
     if (hello.agreement != first_.agreement) {
-      return member.Describe() + " joins with " + hello.agreement + ", but " + first_.member.Describe() +
-             " with " + first_.agreement + "; all must pass the same value";
+      return member.Describe() + " joins with " + hello.agreement + ", but " + first_.member.Describe() + " with " +
+             first_.agreement + "; all must pass the same value";
     }
     return "";
   }
@@ -145,8 +144,7 @@ class Rendezvous {
     if (!connection.open || complete_) return;
     connection.open = false;
     if (!connection.member || verdict_) return;
-    Reject(HCCL_E_REMOTE,
-           connection.member->Describe() + " disconnected before the communicator was complete");
+    Reject(HCCL_E_REMOTE, connection.member->Describe() + " disconnected before the communicator was complete");
   }
 
   // Ends the attempt for all who have joined; whoever arrives until the deadline is told the same.

@@ -37,9 +37,7 @@ std::string Load(const char (&field)[N]) {
 
 }  // namespace
 
-std::string RootInfo::DefaultName() const {
-  return address + "%" + std::to_string(port) + "%" + id.substr(0, 16);
-}
+std::string RootInfo::DefaultName() const { return address + "%" + std::to_string(port) + "%" + id.substr(0, 16); }
 
 void EncodeRootInfo(const RootInfo& info, HcclRootInfo* bytes) {
   Layout layout{};
@@ -62,9 +60,8 @@ RootInfo DecodeRootInfo(const HcclRootInfo& bytes) {
     std::snprintf(found.data(), found.size(), "magic %#llx version %u; wanted magic %#llx version %u",
                   static_cast<unsigned long long>(layout.magic), layout.version,
                   static_cast<unsigned long long>(kRootInfoMagic), kVersion);
-    throw HcclFailure(HCCL_E_PARA,
-                      std::string("the root info did not come from HcclGetRootInfo of this library: ") +
-                          found.data() + "; broadcast all 4108 bytes from the root");
+    throw HcclFailure(HCCL_E_PARA, std::string("the root info did not come from HcclGetRootInfo of this library: ") +
+                                       found.data() + "; broadcast all 4108 bytes from the root");
   }
   return {Load(layout.id), Load(layout.host), Load(layout.address), static_cast<uint16_t>(layout.port),
           std::string(layout.secret, sizeof(layout.secret))};

@@ -22,19 +22,16 @@ std::string Listed(const std::vector<uint32_t>& ranks) {
 
 void CheckParent(const Group& parent) {
   if (!parent.is_global) {
-    throw HcclFailure(HCCL_E_NOT_SUPPORT,
-                      "communicator " + parent.name +
-                          " is a sub-communicator; create sub-communicators from the global "
-                          "one only");
+    throw HcclFailure(HCCL_E_NOT_SUPPORT, "communicator " + parent.name +
+                                              " is a sub-communicator; create sub-communicators from the global "
+                                              "one only");
   }
   if (parent.failure() != HCCL_SUCCESS) {
-    throw HcclFailure(parent.failure(),
-                      "communicator " + parent.name + " has failed: " + parent.failure_text());
+    throw HcclFailure(parent.failure(), "communicator " + parent.name + " has failed: " + parent.failure_text());
   }
   if (const int device = NeedDevice(); device != parent.device) {
-    throw HcclFailure(HCCL_E_PARA, "this thread's device is " + std::to_string(device) +
-                                       ", but communicator " + parent.name + " is on device " +
-                                       std::to_string(parent.device));
+    throw HcclFailure(HCCL_E_PARA, "this thread's device is " + std::to_string(device) + ", but communicator " +
+                                       parent.name + " is on device " + std::to_string(parent.device));
   }
 }
 
@@ -42,9 +39,8 @@ void CheckRequest(const Group& parent, const SubCommRequest& request) {
   const std::string ranks = "rankIds [" + Listed(request.ranks) + "]";
   for (size_t index = 0; index < request.ranks.size(); ++index) {
     if (request.ranks[index] >= parent.size) {
-      throw HcclFailure(HCCL_E_PARA, ranks + " holds " + std::to_string(request.ranks[index]) +
-                                         ", but communicator " + parent.name + " has " +
-                                         std::to_string(parent.size) + " ranks");
+      throw HcclFailure(HCCL_E_PARA, ranks + " holds " + std::to_string(request.ranks[index]) + ", but communicator " +
+                                         parent.name + " has " + std::to_string(parent.size) + " ranks");
     }
     if (index > 0 && request.ranks[index] <= request.ranks[index - 1]) {
       throw HcclFailure(HCCL_E_PARA, ranks + " is not in ascending order without repeats");
@@ -52,8 +48,8 @@ void CheckRequest(const Group& parent, const SubCommRequest& request) {
   }
   if (request.rank >= request.ranks.size() || request.ranks[request.rank] != parent.rank) {
     throw HcclFailure(HCCL_E_PARA, "subCommRankId is " + std::to_string(request.rank) + " of " + ranks +
-                                       ", which is not the caller: it is rank " +
-                                       std::to_string(parent.rank) + " of communicator " + parent.name);
+                                       ", which is not the caller: it is rank " + std::to_string(parent.rank) +
+                                       " of communicator " + parent.name);
   }
 }
 
@@ -75,8 +71,7 @@ RootInfo Invite(Group& parent, const SubCommRequest& request, const Settings& se
 
 RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
   const auto wanted = [&](const Inbox::Message& message) {
-    return message.frame.type == FrameType::kSubRoot &&
-           FrameReader(message.frame).Get<uint64_t>() == request.id;
+    return message.frame.type == FrameType::kSubRoot && FrameReader(message.frame).Get<uint64_t>() == request.id;
   };
   const Deadline deadline = After(parent.options.connect_timeout_s);
   const uint32_t leader = request.ranks.front();
@@ -86,13 +81,12 @@ RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
   // differ.
   while (!(message = parent.membership->inbox.Take(wanted, std::chrono::milliseconds(50)))) {
     if (parent.failure() != HCCL_SUCCESS) throw HcclFailure(parent.failure(), parent.failure_text());
-    if (parent.has_left(leader))
-      throw HcclFailure(HCCL_E_REMOTE, Describe(parent.peers[leader]) + " has left");
+    if (parent.has_left(leader)) throw HcclFailure(HCCL_E_REMOTE, Describe(parent.peers[leader]) + " has left");
     if (After(0) > deadline) {
       throw HcclFailure(HCCL_E_TIMEOUT, Describe(parent.peers[leader]) +
-                                            ", the first of the sub-communicator's ranks [" +
-                                            Listed(request.ranks) + "], did not create sub-communicator " +
-                                            std::to_string(request.id) + " within the connect timeout");
+                                            ", the first of the sub-communicator's ranks [" + Listed(request.ranks) +
+                                            "], did not create sub-communicator " + std::to_string(request.id) +
+                                            " within the connect timeout");
     }
   }
   FrameReader reader(message->frame);
@@ -108,8 +102,7 @@ RootInfo AwaitInvitation(Group& parent, const SubCommRequest& request) {
 
 }  // namespace
 
-HcclComm JoinSubComm(Group& parent, const SubCommRequest& request, const CommSettings& comm,
-                     const Settings& settings) {
+HcclComm JoinSubComm(Group& parent, const SubCommRequest& request, const CommSettings& comm, const Settings& settings) {
   CheckParent(parent);
   CheckRequest(parent, request);
   JoinRequest join;
@@ -118,10 +111,8 @@ HcclComm JoinSubComm(Group& parent, const SubCommRequest& request, const CommSet
   join.name = comm.name.empty() ? parent.name + "_sub_" + std::to_string(request.id) : comm.name;
   join.is_global = false;
   join.options = comm.options;
-  join.agreement =
-      ", sub-communicator " + std::to_string(request.id) + " of ranks [" + Listed(request.ranks) + "]";
-  const RootInfo root =
-      request.rank == 0 ? Invite(parent, request, settings) : AwaitInvitation(parent, request);
+  join.agreement = ", sub-communicator " + std::to_string(request.id) + " of ranks [" + Listed(request.ranks) + "]";
+  const RootInfo root = request.rank == 0 ? Invite(parent, request, settings) : AwaitInvitation(parent, request);
   return Join(root, join, settings);
 }
 

@@ -16,7 +16,6 @@ struct SubCommRequest {
   uint32_t rank = 0;
 };
 
-HcclComm JoinSubComm(Group& parent, const SubCommRequest& request, const CommSettings& comm,
-                     const Settings& settings);
+HcclComm JoinSubComm(Group& parent, const SubCommRequest& request, const CommSettings& comm, const Settings& settings);
 
 }  // namespace twin

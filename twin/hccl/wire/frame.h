@@ -44,7 +44,8 @@ struct FrameHeader {
 class FrameWriter {
  public:
   template <typename Number>
-  requires std::is_arithmetic_v<Number> FrameWriter& Put(Number value) {
+    requires std::is_arithmetic_v<Number>
+  FrameWriter& Put(Number value) {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
     return *this;
   }
@@ -64,7 +65,8 @@ class FrameReader {
   explicit FrameReader(const Frame& frame) : rest_(frame.payload) {}
 
   template <typename Number>
-  requires std::is_arithmetic_v<Number> Number Get() {
+    requires std::is_arithmetic_v<Number>
+  Number Get() {
     Number value;
     std::memcpy(&value, Bytes(sizeof(value)).data(), sizeof(value));
     return value;

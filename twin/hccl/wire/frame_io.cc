@@ -62,8 +62,7 @@ void SendFrame(int socket, const Frame& frame, Deadline deadline, const std::vec
     if (count >= 0) {
       sent += static_cast<size_t>(count);
     } else if (errno == EAGAIN) {
-      if (!WaitWritable(socket, deadline))
-        throw HcclFailure(HCCL_E_TIMEOUT, "a peer is not reading its messages");
+      if (!WaitWritable(socket, deadline)) throw HcclFailure(HCCL_E_TIMEOUT, "a peer is not reading its messages");
     } else if (errno != EINTR) {
       throw HcclFailure(HCCL_E_REMOTE, std::string("a message could not be sent: ") + std::strerror(errno));
     }
@@ -112,8 +111,7 @@ Frame ReceiveFrame(int socket, FrameBuffer& buffer, Deadline deadline, const std
   while (true) {
     // What arrived before the end counts: a verdict is sent and its connection closed at once.
     if (std::optional<Frame> frame = buffer.Next()) return *std::move(frame);
-    if (!open)
-      throw HcclFailure(HCCL_E_REMOTE, whom + " closed its connection before the communicator was complete");
+    if (!open) throw HcclFailure(HCCL_E_REMOTE, whom + " closed its connection before the communicator was complete");
     if (!WaitReadable({socket}, deadline)) {
       throw HcclFailure(HCCL_E_TIMEOUT, "no message from " + whom + " within the connect timeout");
     }

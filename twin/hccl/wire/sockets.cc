@@ -94,8 +94,7 @@ Fd ConnectTcp(const std::string& address, uint16_t port, Deadline deadline) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - After(0)).count();
       ready = poll(&writable, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
     } while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-      throw HcclFailure(HCCL_E_TIMEOUT, "no answer from " + where + " within the connect timeout");
+    if (ready == 0) throw HcclFailure(HCCL_E_TIMEOUT, "no answer from " + where + " within the connect timeout");
     int outcome = 0;
     socklen_t length = sizeof(outcome);
     getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &outcome, &length);

@@ -21,8 +21,8 @@ HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize);
 HcclResult HcclGetConfig(HcclConfig config, union HcclConfigValue* configValue);
 HcclResult HcclCommSuspend(HcclComm comm);
 HcclResult HcclBarrier(HcclComm comm, aclrtStream stream);
-HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType,
-                          const void* recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream);
+HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, HcclDataType sendType, const void* recvBuf,
+                          HcclDataType recvType, HcclComm comm, aclrtStream stream);
 const char* HcclGetErrorString(HcclResult code);
 
 #ifdef __cplusplus

@@ -18,8 +18,7 @@ typedef void (*TwinKernelBody)(uint32_t block, uint32_t blocks, const void* args
 // copied. The blocks run on as many threads as there are cores; one more joins for each block that waits
 // (twinBlockWaits).
 __attribute__((visibility("default"))) int twinLaunchKernel(const char* name, uint32_t blocks, void* stream,
-                                                            TwinKernelBody body, const void* args,
-                                                            size_t args_bytes);
+                                                            TwinKernelBody body, const void* args, size_t args_bytes);
 
 // Without a stream: the launch runs at once on the calling thread and up to `threads` - 1 others, and its
 // error is the return value. For programs whose tensors are in plain host memory; needs no device.

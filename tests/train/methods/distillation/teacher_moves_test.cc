@@ -1,5 +1,5 @@
-// Between any two layouts: each of the student's ranks with the head gets each of its rows, and each token id of its part of the
-// head's weight, once, from a rank of the teacher that has it.
+// Between any two layouts: each of the student's ranks with the head gets each of its rows, and each token id of its
+// part of the head's weight, once, from a rank of the teacher that has it.
 #include "train/methods/distillation/teacher_moves.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,13 @@ RunPlan PlanOf(int tensor, int pipeline, int context = 1, PlacementKind kind = P
 }
 
 std::vector<RunPlan> Plans() {
-  return {PlanOf(1, 1), PlanOf(2, 1), PlanOf(8, 1), PlanOf(1, 4), PlanOf(2, 2), PlanOf(4, 2), PlanOf(2, 2, 1, PlacementKind::kV)};
+  return {PlanOf(1, 1),
+          PlanOf(2, 1),
+          PlanOf(8, 1),
+          PlanOf(1, 4),
+          PlanOf(2, 2),
+          PlanOf(4, 2),
+          PlanOf(2, 2, 1, PlacementKind::kV)};
 }
 
 bool HasHead(const RunPlan& plan, int rank) {
@@ -35,7 +41,8 @@ bool HasHead(const RunPlan& plan, int rank) {
 }
 
 bool HasRow(const RunPlan& plan, int rank, int64_t row) {
-  return HasHead(plan, rank) && plan.grids.dense.Coordinate(rank, "dp") == row / kMicroBatch % plan.grids.dense.Size("dp");
+  return HasHead(plan, rank) &&
+         plan.grids.dense.Coordinate(rank, "dp") == row / kMicroBatch % plan.grids.dense.Size("dp");
 }
 
 TEST(TeacherMoves, TheHeadIsWhereTheLastStageIs) {

@@ -58,8 +58,7 @@ void Store(uint8_t* to, const uint8_t* from, uint64_t bytes) {
       std::memcpy(&given, from + at, sizeof(T));
       std::atomic_ref<Raw> cell(*reinterpret_cast<Raw*>(to + at));
       Raw old = cell.load(std::memory_order_relaxed);
-      while (!cell.compare_exchange_weak(old,
-                                         std::bit_cast<Raw>(Combined(kind, std::bit_cast<T>(old), given)))) {
+      while (!cell.compare_exchange_weak(old, std::bit_cast<Raw>(Combined(kind, std::bit_cast<T>(old), given)))) {
       }
     }
   }

@@ -32,10 +32,8 @@ class TWIN_EXPORT Checker {
   void Aligned(const void* address, uint64_t alignment, Place place) const;
 
   void Bounds(const void* begin, uint64_t bytes, const void* from, const void* to, Place place) const;
-  void ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
-                  Place place);
-  void WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to,
-                   Place place);
+  void ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place);
+  void WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const void* from, const void* to, Place place);
 
   void SetFlag(pipe_t source, pipe_t target, int id, Place place);
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);

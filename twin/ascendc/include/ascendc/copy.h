@@ -14,8 +14,8 @@ namespace copy {
 
 // Copies `bytes` in; both ends are checked.
 template <typename T>
-void In(const LocalTensor<T>& dst, uint64_t dst_at, const GlobalTensor<T>& src, uint64_t src_at,
-        uint64_t bytes, const char* function, Where where) {
+void In(const LocalTensor<T>& dst, uint64_t dst_at, const GlobalTensor<T>& src, uint64_t src_at, uint64_t bytes,
+        const char* function, Where where) {
   uint8_t* to = dst.bytes_begin() + dst_at;
   const auto* from = reinterpret_cast<const uint8_t*>(src.data()) + src_at;
   TWIN_TELL(ReadGlobal(PIPE_MTE2, from, bytes, src.from(), src.to(), policy::At(function, where)));
@@ -24,8 +24,8 @@ void In(const LocalTensor<T>& dst, uint64_t dst_at, const GlobalTensor<T>& src, 
 }
 
 template <typename T>
-void Out(const GlobalTensor<T>& dst, uint64_t dst_at, const LocalTensor<T>& src, uint64_t src_at,
-         uint64_t bytes, const char* function, Where where) {
+void Out(const GlobalTensor<T>& dst, uint64_t dst_at, const LocalTensor<T>& src, uint64_t src_at, uint64_t bytes,
+         const char* function, Where where) {
   auto* to = reinterpret_cast<uint8_t*>(dst.data()) + dst_at;
   const uint8_t* from = src.bytes_begin() + src_at;
   policy::Reads(PIPE_MTE3, from, bytes, function, where);
@@ -63,8 +63,8 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataC
   policy::Aligned(src.data(), std::min<uint64_t>(sizeof(T), 8), "DataCopy", where);
   const uint64_t bytes = params.blockLen * 32u;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
-    copy::In(dst, i * (bytes + params.dstStride * 32u), src, i * (bytes + params.srcStride * 32u), bytes,
-             "DataCopy", where);
+    copy::In(dst, i * (bytes + params.dstStride * 32u), src, i * (bytes + params.srcStride * 32u), bytes, "DataCopy",
+             where);
   }
 }
 template <typename T>
@@ -73,8 +73,8 @@ void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataC
   policy::Aligned(src.data(), 32, "DataCopy", where);
   const uint64_t bytes = params.blockLen * 32u;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
-    copy::Out(dst, i * (bytes + params.dstStride * 32u), src, i * (bytes + params.srcStride * 32u), bytes,
-              "DataCopy", where);
+    copy::Out(dst, i * (bytes + params.dstStride * 32u), src, i * (bytes + params.srcStride * 32u), bytes, "DataCopy",
+              where);
   }
 }
 template <typename T>
@@ -107,8 +107,7 @@ void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint3
   copy::Out(dst, 0, src, 0, uint64_t{count} * sizeof(T) / 32 * 32, "DataCopy", where);
 }
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
-              Where where = Where::Here()) {
+void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count, Where where = Where::Here()) {
   const uint64_t bytes = uint64_t{count} * sizeof(T) / 32 * 32;
   policy::Aligned(dst.data(), 32, "DataCopy", where);
   policy::Aligned(src.data(), 32, "DataCopy", where);
@@ -126,14 +125,12 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Da
   policy::Aligned(dst.data(), 32, name, where);
   const uint64_t left = pad.leftPadding * sizeof(T), right = pad.rightPadding * sizeof(T);
   policy::Wants(left <= 32 && right <= 32, "each padding is at most 32 bytes", name, where);
-  policy::Wants(sizeof(T) < 8 || pad.paddingValue == T{}, "64-bit types can only be padded with 0", name,
-                where);
+  policy::Wants(sizeof(T) < 8 || pad.paddingValue == T{}, "64-bit types can only be padded with 0", name, where);
   if (params.blockLen == 0) return;
   const uint64_t line = (left + params.blockLen + right + 31) / 32 * 32;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
     const uint64_t at = i * (line + params.dstStride * 32u);
-    copy::In(dst, at + left, src, i * (uint64_t{params.blockLen} + params.srcStride), params.blockLen, name,
-             where);
+    copy::In(dst, at + left, src, i * (uint64_t{params.blockLen} + params.srcStride), params.blockLen, name, where);
     copy::Pad(dst, at, left, left + params.blockLen, right, line, pad, where);
   }
 }
@@ -142,8 +139,7 @@ void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Da
                  const DataCopyPadParams& pad, Where where = Where::Here()) {
   T value{};
   std::memcpy(&value, &pad.paddingValue, sizeof(T));
-  DataCopyPad(dst, src,
-              DataCopyExtParams{params.blockCount, params.blockLen, params.srcStride, params.dstStride, 0},
+  DataCopyPad(dst, src, DataCopyExtParams{params.blockCount, params.blockLen, params.srcStride, params.dstStride, 0},
               DataCopyPadExtParams<T>{pad.isPad, pad.leftPadding, pad.rightPadding, value}, where);
 }
 template <typename T>
@@ -152,15 +148,14 @@ void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Da
   policy::Aligned(src.data(), 32, "DataCopyPad", where);
   const uint64_t line = (uint64_t{params.blockLen} + 31) / 32 * 32;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
-    copy::Out(dst, i * (uint64_t{params.blockLen} + params.dstStride), src,
-              i * (line + params.srcStride * 32u), params.blockLen, "DataCopyPad", where);
+    copy::Out(dst, i * (uint64_t{params.blockLen} + params.dstStride), src, i * (line + params.srcStride * 32u),
+              params.blockLen, "DataCopyPad", where);
   }
 }
 template <typename T>
 void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& params,
                  Where where = Where::Here()) {
-  DataCopyPad(dst, src,
-              DataCopyExtParams{params.blockCount, params.blockLen, params.srcStride, params.dstStride, 0},
+  DataCopyPad(dst, src, DataCopyExtParams{params.blockCount, params.blockLen, params.srcStride, params.dstStride, 0},
               where);
 }
 
@@ -174,12 +169,12 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
     for (uint64_t row = 0; row < p.nValue; ++row) {
       for (uint64_t first = 0; first < p.dValue; first += kColumn) {
         const uint64_t count = std::min(kColumn, p.dValue - first);
-        const uint64_t to = matrix * p.dstNzMatrixStride * sizeof(T) +
-                            first / kColumn * p.dstNzC0Stride * 32 + row * p.dstNzNStride * 32;
+        const uint64_t to = matrix * p.dstNzMatrixStride * sizeof(T) + first / kColumn * p.dstNzC0Stride * 32 +
+                            row * p.dstNzNStride * 32;
         copy::In(dst, to, src, (matrix * p.srcNdMatrixStride + row * p.srcDValue + first) * sizeof(T),
                  count * sizeof(T), "DataCopy", where);
-        policy::Writes(PIPE_MTE2, dst.bytes_begin() + to + count * sizeof(T), 32 - count * sizeof(T),
-                       "DataCopy", where);
+        policy::Writes(PIPE_MTE2, dst.bytes_begin() + to + count * sizeof(T), 32 - count * sizeof(T), "DataCopy",
+                       where);
         std::memset(dst.bytes_begin() + to + count * sizeof(T), 0, 32 - count * sizeof(T));
       }
     }

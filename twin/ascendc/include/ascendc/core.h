@@ -68,8 +68,8 @@ TWIN_EXPORT Core& MakeThisCore();
 inline Core& ThisCore() { return this_core != nullptr ? *this_core : MakeThisCore(); }
 
 // Sets up and tears down the calling thread's core for a block; tearing down a checked block may throw.
-TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared,
-                            bool checked, bool built_with_auto_sync = true);
+TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShared* shared, bool checked,
+                            bool built_with_auto_sync = true);
 TWIN_EXPORT void EndBlock();
 
 // Throws std::runtime_error: "function: text (file:line)"; a null file is not named.

@@ -118,8 +118,8 @@ struct DataCopyPadExtParams {
   T paddingValue{};
 };
 struct Nd2NzParams {
-  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0,
-           dstNzNStride = 0, dstNzMatrixStride = 0;
+  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0,
+           dstNzMatrixStride = 0;
   Nd2NzParams() = default;
   Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t columns, uint16_t src_matrix, uint16_t src_row,
               uint16_t dst_column, uint16_t dst_row, uint16_t dst_matrix)

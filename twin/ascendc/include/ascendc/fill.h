@@ -15,8 +15,7 @@ void Duplicate(const LocalTensor<T>& dst, const T& value, lanes::GivenMask mask,
                const uint16_t dstBlockStride, const uint8_t dstRepeatStride, Where where = Where::Here()) {
   lanes::ByRepeat<false>(
       "Duplicate", lanes::Given<isSetMask>(mask), repeatTimes, where,
-      [&](T* d, size_t n) { std::fill(d, d + n, value); },
-      lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
+      [&](T* d, size_t n) { std::fill(d, d + n, value); }, lanes::Operand<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
 namespace fill {
@@ -53,8 +52,8 @@ void CreateVecIndex(const LocalTensor<T>& dst, const T& first, lanes::GivenMask 
 
 // Each of the 8 elements per repeat fills a block of 32 bytes.
 template <typename T>
-void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTimes,
-          const BrcbRepeatParams& p, Where where = Where::Here()) {
+void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTimes, const BrcbRepeatParams& p,
+          Where where = Where::Here()) {
   constexpr uint32_t kBlock = 32 / sizeof(T);
   policy::VectorIn(src, repeatTimes * 8u, "Brcb", where);
   policy::Aligned(dst.data(), 32, "Brcb", where);
@@ -66,12 +65,11 @@ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t re
 }
 
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,
-          const uint8_t repeatTimes, const CopyRepeatParams& p, Where where = Where::Here()) {
+void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask, const uint8_t repeatTimes,
+          const CopyRepeatParams& p, Where where = Where::Here()) {
   lanes::ByRepeat<false>(
       "Copy", lanes::Given<isSetMask>(mask), repeatTimes, where,
-      [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); },
-      lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
+      [](T* d, const T* a, size_t n) { std::copy(a, a + n, d); }, lanes::Operand<T>{dst, p.dstStride, p.dstRepeatSize},
       lanes::Operand<T>{src, p.srcStride, p.srcRepeatSize});
 }
 

@@ -22,13 +22,12 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
 // By repeats of destination and offsets, eight blocks each.
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
-            const uint32_t srcBaseAddr, lanes::GivenMask mask, const uint8_t repeatTimes,
-            const uint16_t dstRepStride, Where where = Where::Here()) {
+            const uint32_t srcBaseAddr, lanes::GivenMask mask, const uint8_t repeatTimes, const uint16_t dstRepStride,
+            Where where = Where::Here()) {
   constexpr uint32_t kWidth = 256 / sizeof(T);
   const lanes::Operand<T> to{dst, 1, dstRepStride};
   policy::Aligned(dst.data(), 32, "Gather", where);
-  for (uint32_t repeat = 0; repeat < lanes::Repeats(lanes::Given<true>(mask), repeatTimes, kWidth);
-       ++repeat) {
+  for (uint32_t repeat = 0; repeat < lanes::Repeats(lanes::Given<true>(mask), repeatTimes, kWidth); ++repeat) {
     lanes::Mask active{};
     const uint32_t count = lanes::ActiveLanes(lanes::Given<true>(mask), repeat, kWidth, &active);
     for (uint32_t lane = 0; lane < count; ++lane) {
@@ -102,9 +101,8 @@ uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool coun
 }  // namespace gather
 
 template <typename T>
-void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern,
-                const bool reduceMode, const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt,
-                Where where = Where::Here()) {
+void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
+                const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
   policy::Wants(src1Pattern >= 1 && src1Pattern <= 7, "patterns are 1 to 7", "GatherMask", where);
   rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where,
                             [&](uint32_t, uint32_t lane) { return gather::InPattern(src1Pattern, lane); });
@@ -134,9 +132,8 @@ void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where
 
 // Images of c channels of h × w, channels last or first.
 template <typename T>
-void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-               const LocalTensor<uint8_t>& sharedTmpBuffer, const TransposeParamsExt& p,
-               Where where = Where::Here()) {
+void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+               const TransposeParamsExt& p, Where where = Where::Here()) {
   if (p.transposeType == TransposeType::TRANSPOSE_ND2ND_B16) return Transpose(dst, src, where);
   const bool last = p.transposeType == TransposeType::TRANSPOSE_NCHW2NHWC;
   policy::Wants(last || p.transposeType == TransposeType::TRANSPOSE_NHWC2NCHW,

@@ -75,8 +75,8 @@ constexpr uint32_t kBlockLanes = static_cast<uint32_t>(64 / BytesOf<T>(2));
 
 // Reports the active lanes to the checker, one run at a time.
 template <typename T>
-void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write,
-          const char* name, Where where) {
+void Tell(const Operand<T>& operand, uint32_t repeat, const Mask& mask, uint32_t count, bool write, const char* name,
+          Where where) {
   if constexpr (!policy::kChecked) return;
   constexpr uint32_t kBlock = kBlockLanes<T>;
   for (uint32_t lane = 0; lane < count;) {
@@ -163,16 +163,16 @@ void GatheredRepeat(uint32_t repeat, const Mask& active, uint32_t count, Loop& l
 // processed in place, over all repeats at once if possible; a loop that counts its repeats (kCounts) gets
 // each of them whole.
 template <bool kReadsDst, bool kCounts = false, typename Loop, typename D, typename... S>
-void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop,
-              const Operand<D>& dst, const Operand<S>&... src) {
+void ByRepeat(const char* name, const Mask& mask, uint32_t repeat_times, Where where, Loop loop, const Operand<D>& dst,
+              const Operand<S>&... src) {
   constexpr uint32_t kWidth = 256 / std::max({sizeof(D), sizeof(S)...});
   constexpr bool kWhole = kCounts || std::is_same_v<D, int4b_t> || (std::is_same_v<S, int4b_t> || ...);
   policy::Aligned(dst.tensor.data(), 32, name, where);
   (policy::Aligned(src.tensor.data(), 32, name, where), ...);
   const uint32_t repeats = Repeats(mask, repeat_times, kWidth);
   const uint64_t all = uint64_t{repeats} * kWidth;
-  const bool at_once = !kWhole && !mask.counts && FirstOnly(mask, kWidth) == kWidth &&
-                       Contiguous(dst, kWidth) && (Contiguous(src, kWidth) && ...) &&
+  const bool at_once = !kWhole && !mask.counts && FirstOnly(mask, kWidth) == kWidth && Contiguous(dst, kWidth) &&
+                       (Contiguous(src, kWidth) && ...) &&
                        (SameOrApart(dst.tensor.data(), src.tensor.data(), all) && ...);
   const bool in_place = !kWhole && dst.block_stride == 1 && ((src.block_stride == 1) && ...);
   const uint32_t looked_at = at_once && !policy::kChecked ? 0 : repeats;

@@ -41,9 +41,12 @@ TWIN_BINARY(Or, uint16_t)
 TWIN_SCALAR_ARITHMETIC(Adds)
 TWIN_SCALAR_ARITHMETIC(Muls)
 TWIN_SCALAR_ARITHMETIC(Maxs)
-TWIN_SCALAR_ARITHMETIC(Mins) TWIN_SCALAR(LeakyRelu, float) TWIN_SCALAR(LeakyRelu, half)
-    TWIN_SCALAR(Axpy, float) TWIN_SCALAR(Axpy, half)  // dst += scalar * a
-    TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
+TWIN_SCALAR_ARITHMETIC(Mins)
+TWIN_SCALAR(LeakyRelu, float)
+TWIN_SCALAR(LeakyRelu, half)
+TWIN_SCALAR(Axpy, float)
+TWIN_SCALAR(Axpy, half)  // dst += scalar * a
+TWIN_EXPORT void Axpy(float* dst, const half* a, half scalar, size_t n);
 #define TWIN_SCALAR_INTEGER(name) \
   TWIN_SCALAR(name, int16_t)      \
   TWIN_SCALAR(name, uint16_t) TWIN_SCALAR(name, int32_t) TWIN_SCALAR(name, uint32_t)

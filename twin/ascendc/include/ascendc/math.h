@@ -7,27 +7,26 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
-#define TWIN_MATH(name)                                                                                     \
-  template <typename T, bool isReuseSource = false>                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t calCount,                  \
-            Where where = Where::Here()) {                                                                  \
-    lanes::ByCount<false>(                                                                                  \
-        #name, calCount, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src); \
-  }                                                                                                         \
-  template <typename T, bool isReuseSource = false>                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                           \
-            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount,                           \
-            Where where = Where::Here()) {                                                                  \
-    name<T, isReuseSource>(dst, src, calCount, where);                                                      \
-  }                                                                                                         \
-  template <typename T, bool isReuseSource = false>                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                           \
-            const LocalTensor<uint8_t>& sharedTmpBuffer, Where where = Where::Here()) {                     \
-    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                 \
-  }                                                                                                         \
-  template <typename T, bool isReuseSource = false>                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where = Where::Here()) {            \
-    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                 \
+#define TWIN_MATH(name)                                                                                        \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t calCount,                     \
+            Where where = Where::Here()) {                                                                     \
+    lanes::ByCount<false>(                                                                                     \
+        #name, calCount, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src);    \
+  }                                                                                                            \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+            const uint32_t calCount, Where where = Where::Here()) {                                            \
+    name<T, isReuseSource>(dst, src, calCount, where);                                                         \
+  }                                                                                                            \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+            Where where = Where::Here()) {                                                                     \
+    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                    \
+  }                                                                                                            \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where = Where::Here()) {               \
+    name<T, isReuseSource>(dst, src, src.GetSize(), where);                                                    \
   }
 TWIN_MATH(Sin)
 TWIN_MATH(Cos)
@@ -57,16 +56,15 @@ TWIN_MATH(Sign)
 
 // src0 to the power of src1.
 template <typename T, bool isReuseSource = false>
-void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-           const uint32_t calCount, Where where = Where::Here()) {
+void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t calCount,
+           Where where = Where::Here()) {
   lanes::ByCount<false>(
-      "Power", calCount, where,
-      [](T* d, const T* a, const T* b, size_t n) { lanes::loops::Power(d, a, b, n); }, dst, src0, src1);
+      "Power", calCount, where, [](T* d, const T* a, const T* b, size_t n) { lanes::loops::Power(d, a, b, n); }, dst,
+      src0, src1);
 }
 template <typename T, bool isReuseSource = false>
 void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-           const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount,
-           Where where = Where::Here()) {
+           const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount, Where where = Where::Here()) {
   Power<T, isReuseSource>(dst, src0, src1, calCount, where);
 }
 

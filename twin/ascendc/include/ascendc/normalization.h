@@ -25,8 +25,7 @@ using MeanParams = SumParams;
 namespace rows {
 
 template <typename T>
-std::vector<float> Read(const LocalTensor<T>& tensor, uint64_t first, uint64_t count, const char* name,
-                        Where where) {
+std::vector<float> Read(const LocalTensor<T>& tensor, uint64_t first, uint64_t count, const char* name, Where where) {
   const T* x = tensor.data() + first;
   policy::Reads(PIPE_V, x, count * sizeof(T), name, where);
   return std::vector<float>(x, x + count);
@@ -53,8 +52,8 @@ uint32_t Columns(const Tiling& tiling) {
 
 // gamma · x / sqrt(mean(x²) + epsilon)
 template <typename T, bool isBasicBlock = false>
-void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma,
-             const T epsilon, const RmsNormTiling& tiling, Where where = Where::Here()) {
+void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma, const T epsilon,
+             const RmsNormTiling& tiling, Where where = Where::Here()) {
   const uint32_t columns = rows::Columns(tiling);
   const std::vector<float> weight = rows::Read(gamma, 0, columns, "RmsNorm", where);
   for (uint64_t i = 0; i < uint64_t{tiling.bLength} * tiling.sLength; ++i) {
@@ -73,9 +72,8 @@ void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTe
 
 // gamma · (x - mean) / sqrt(variance + epsilon) + beta; a row's mean and variance are one element each.
 template <typename T, bool isReuseSource = false>
-void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean,
-               const LocalTensor<T>& outputVariance, const LocalTensor<T>& inputX,
-               const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon,
+void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,
+               const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon,
                LayerNormTiling& tiling, Where where = Where::Here()) {
   const char* const name = "LayerNorm";
   const uint32_t columns = rows::Columns(tiling);
@@ -85,8 +83,7 @@ void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean,
     std::vector<float> row = rows::Read(inputX, i * tiling.hLength, columns, name, where);
     const float mean = rows::Mean(row);
     for (float& value : row) value -= mean;
-    const float variance = rows::MeanSquare(row),
-                scale = 1 / std::sqrt(variance + static_cast<float>(epsilon));
+    const float variance = rows::MeanSquare(row), scale = 1 / std::sqrt(variance + static_cast<float>(epsilon));
     for (uint32_t k = 0; k < columns; ++k) row[k] = row[k] * scale * weight[k] + bias[k];
     rows::Write(output, i * tiling.hLength, row, name, where);
     rows::Write(outputMean, i, {mean}, name, where);
@@ -94,13 +91,11 @@ void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean,
   }
 }
 template <typename T, bool isReuseSource = false>
-void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean,
-               const LocalTensor<T>& outputVariance, const LocalTensor<T>& inputX,
-               const LocalTensor<T>& gamma, const LocalTensor<T>& beta,
+void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,
+               const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta,
                const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon, LayerNormTiling& tiling,
                Where where = Where::Here()) {
-  LayerNorm<T, isReuseSource>(output, outputMean, outputVariance, inputX, gamma, beta, epsilon, tiling,
-                              where);
+  LayerNorm<T, isReuseSource>(output, outputMean, outputVariance, inputX, gamma, beta, epsilon, tiling, where);
 }
 
 // One element per row: its sum or mean.

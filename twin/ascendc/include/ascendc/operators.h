@@ -25,11 +25,10 @@ TWIN_OPERATOR(&, And)
 TWIN_OPERATOR(|, Or)
 #undef TWIN_OPERATOR
 
-#define TWIN_COMPARISON(symbol, mode)                                                                 \
-  template <typename T>                                                                               \
-  auto operator symbol(const LocalTensor<T>& a, const std::type_identity_t<RightSide<T>>& b) {        \
-    return WholeTensors{                                                                              \
-        [a, b](const auto& dst) { Compare(dst, a, b.tensor, CMPMODE::mode, a.GetSize(), b.where); }}; \
+#define TWIN_COMPARISON(symbol, mode)                                                                                 \
+  template <typename T>                                                                                               \
+  auto operator symbol(const LocalTensor<T>& a, const std::type_identity_t<RightSide<T>>& b) {                        \
+    return WholeTensors{[a, b](const auto& dst) { Compare(dst, a, b.tensor, CMPMODE::mode, a.GetSize(), b.where); }}; \
   }
 TWIN_COMPARISON(<, LT)
 TWIN_COMPARISON(>, GT)

@@ -42,8 +42,8 @@ class TQueBind {
   LocalTensor<T> AllocTensor(Where where = Where::Here()) {
     if (free_count_ == 0) {
       policy::Fail("AllocTensor",
-                   std::string("none of this ") + queue::NameOf(source) + " queue's " +
-                       std::to_string(count_) + " buffers is free; free one first",
+                   std::string("none of this ") + queue::NameOf(source) + " queue's " + std::to_string(count_) +
+                       " buffers is free; free one first",
                    where);
     }
     uint8_t* buffer = begin_ + bytes_ * free_[--free_count_];
@@ -124,8 +124,7 @@ class TQueBind {
   uint8_t IndexOf(const uint8_t* buffer, const char* function, Where where) const {
     const bool ours = buffer >= begin_ && buffer < begin_ + bytes_ * count_ && bytes_ > 0;
     if (!ours || (buffer - begin_) % bytes_ != 0) {
-      policy::Fail(function,
-                   std::string("the tensor does not belong to this ") + queue::NameOf(source) + " queue",
+      policy::Fail(function, std::string("the tensor does not belong to this ") + queue::NameOf(source) + " queue",
                    where);
     }
     return static_cast<uint8_t>((buffer - begin_) / bytes_);
@@ -154,8 +153,7 @@ class TBuf {
   }
   template <typename T>
   LocalTensor<T> GetWithOffset(uint32_t size, uint32_t offset, Where where = Where::Here()) const {
-    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "requests more than the buffer has", "TBuf::Get",
-                  where);
+    policy::Wants(offset + BytesOf<T>(size) <= bytes_, "requests more than the buffer has", "TBuf::Get", where);
     return {begin_ + offset, static_cast<uint32_t>(BytesOf<T>(size)), position};
   }
   void Adopt(uint8_t* begin, uint32_t bytes, Where where) {

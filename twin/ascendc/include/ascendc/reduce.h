@@ -27,8 +27,7 @@ T AsElement(uint32_t index) {
 
 // The active lanes of a repeat, made contiguous; `places` are the lanes they came from.
 template <typename T>
-uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask& mask, T* values,
-                uint32_t* places) {
+uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask& mask, T* values, uint32_t* places) {
   T all[lanes::kMostLanes];
   lanes::Collect(src, repeat, kLanes<T>, all);
   uint32_t count = 0;
@@ -42,8 +41,8 @@ uint32_t Active(const lanes::Operand<T>& src, uint32_t repeat, const lanes::Mask
 
 // Calls work(repeat, mask) for each repeat, after the checker has seen its active lanes.
 template <typename T, typename Work>
-void EachRepeat(const char* name, const lanes::Operand<T>& src, const lanes::Mask& mask,
-                uint32_t repeat_times, Where where, Work work) {
+void EachRepeat(const char* name, const lanes::Operand<T>& src, const lanes::Mask& mask, uint32_t repeat_times,
+                Where where, Work work) {
   policy::Aligned(src.tensor.data(), 32, name, where);
   const uint32_t repeats = lanes::Repeats(mask, repeat_times, kLanes<T>);
   for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
@@ -61,8 +60,8 @@ void Put(const LocalTensor<T>& dst, uint64_t index, T value, const char* name, W
 }
 
 template <typename T>
-void PutExtreme(const LocalTensor<T>& dst, uint64_t unit, T value, uint32_t index, ReduceOrder order,
-                const char* name, Where where) {
+void PutExtreme(const LocalTensor<T>& dst, uint64_t unit, T value, uint32_t index, ReduceOrder order, const char* name,
+                Where where) {
   const T place = AsElement<T>(index);
   switch (order) {
     case ReduceOrder::ORDER_VALUE_INDEX:
@@ -89,8 +88,8 @@ loops::Extreme<T> ExtremeOf(const T* values, uint32_t count) {
 // Over the active lanes of all repeats; an index counts the elements in repeat order.
 template <typename T, bool kLargest>
 void ExtremeOfRepeats(const char* name, const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                      const lanes::GivenMask& mask, uint32_t repeat_times, uint32_t repeat_stride,
-                      bool with_index, Where where) {
+                      const lanes::GivenMask& mask, uint32_t repeat_times, uint32_t repeat_stride, bool with_index,
+                      Where where) {
   const lanes::Operand<T> operand{src, 1, repeat_stride};
   std::vector<T> values;
   std::vector<uint32_t> places;
@@ -113,24 +112,22 @@ void ExtremeOfRepeats(const char* name, const LocalTensor<T>& dst, const LocalTe
 
 // Of `count` elements, into dst[0]. Zero elements: does nothing. `tmp` is not used on this generation.
 template <typename T, bool isSetMask = true>
-void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
-               const int32_t count, Where where = Where::Here()) {
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t count,
+               Where where = Where::Here()) {
   if (count <= 0) return;
   policy::VectorIn(src, static_cast<uint64_t>(count), "ReduceSum", where);
   reduce::Put(dst, 0, reduce::loops::Sum(src.data(), static_cast<size_t>(count)), "ReduceSum", where);
 }
 // Each repeat's active lanes; repeats in order.
 template <typename T>
-void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
-               lanes::GivenMask mask, const int32_t repeatTimes, const int32_t srcRepStride,
-               Where where = Where::Here()) {
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, lanes::GivenMask mask,
+               const int32_t repeatTimes, const int32_t srcRepStride, Where where = Where::Here()) {
   T total{};
   reduce::EachRepeat(
       "ReduceSum", lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, lanes::Given<true>(mask),
       static_cast<uint32_t>(repeatTimes), where, [&](uint32_t repeat, const lanes::Mask& active) {
         T lane[lanes::kMostLanes];
-        lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat,
-                       reduce::kLanes<T>, lane);
+        lanes::Collect(lanes::Operand<T>{src, 1, static_cast<uint32_t>(srcRepStride)}, repeat, reduce::kLanes<T>, lane);
         T sum;
         reduce::loops::TreeSums(&sum, lane, active.bits, 1);
         total = repeat == 0 ? sum : static_cast<T>(static_cast<float>(total) + static_cast<float>(sum));
@@ -138,65 +135,61 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
   if (repeatTimes > 0) reduce::Put(dst, 0, total, "ReduceSum", where);
 }
 
-#define TWIN_EXTREME(whole, by_repeat, by_block, largest)                                                    \
-  template <typename T>                                                                                      \
-  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,                \
-             const int32_t count, bool calIndex = false, Where where = Where::Here()) {                      \
-    if (count <= 0) return;                                                                                  \
-    policy::VectorIn(src, static_cast<uint64_t>(count), #whole, where);                                      \
-    const auto best = reduce::ExtremeOf<T, largest>(src.data(), static_cast<uint32_t>(count));               \
-    reduce::Put(dst, 0, best.value, #whole, where);                                                          \
-    if (calIndex) reduce::Put(dst, 1, reduce::AsElement<T>(best.index), #whole, where);                      \
-  }                                                                                                          \
-  template <typename T>                                                                                      \
-  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp,                \
-             lanes::GivenMask mask, const int32_t repeatTimes, const int32_t srcRepStride,                   \
-             bool calIndex = false, Where where = Where::Here()) {                                           \
-    reduce::ExtremeOfRepeats<T, largest>(#whole, dst, src, mask, static_cast<uint32_t>(repeatTimes),         \
-                                         static_cast<uint32_t>(srcRepStride), calIndex, where);              \
-  }                                                                                                          \
-  template <typename T, bool isSetMask = true>                                                               \
-  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,                \
-                 const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,          \
-                 const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,             \
-                 Where where = Where::Here()) {                                                              \
-    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
-                                    static_cast<uint32_t>(srcRepStride)};                                    \
-    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(mask),                                   \
-                       static_cast<uint32_t>(repeatTimes), where,                                            \
-                       [&](uint32_t repeat, const lanes::Mask& active) {                                     \
-                         T values[lanes::kMostLanes];                                                        \
-                         uint32_t places[lanes::kMostLanes];                                                 \
-                         const uint32_t count = reduce::Active(operand, repeat, active, values, places);     \
-                         if (count == 0) return;                                                             \
-                         const auto best = reduce::ExtremeOf<T, largest>(values, count);                     \
-                         reduce::PutExtreme(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride),     \
-                                            best.value, places[best.index], order, #by_repeat, where);       \
-                       });                                                                                   \
-  }                                                                                                          \
-  template <typename T, bool isSetMask = true>                                                               \
-  void by_block(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,             \
-                lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,               \
-                const int32_t srcRepStride, Where where = Where::Here()) {                                   \
-    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride),                                \
-                                    static_cast<uint32_t>(srcRepStride)};                                    \
-    reduce::EachRepeat(                                                                                      \
-        #by_block, operand, lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), where,        \
-        [&](uint32_t repeat, const lanes::Mask& active) {                                                    \
-          T values[lanes::kMostLanes];                                                                       \
-          uint32_t places[lanes::kMostLanes];                                                                \
-          const uint32_t count = reduce::Active(operand, repeat, active, values, places);                    \
-          constexpr uint32_t kBlock = 32 / sizeof(T);                                                        \
-          for (uint32_t first = 0; first < count;) {                                                         \
-            uint32_t last = first;                                                                           \
-            while (last < count && places[last] / kBlock == places[first] / kBlock) ++last;                  \
-            const auto best = reduce::ExtremeOf<T, largest>(values + first, last - first);                   \
-            reduce::Put(dst,                                                                                 \
-                        uint64_t{repeat} * static_cast<uint32_t>(dstRepStride) * 8 + places[first] / kBlock, \
-                        best.value, #by_block, where);                                                       \
-            first = last;                                                                                    \
-          }                                                                                                  \
-        });                                                                                                  \
+#define TWIN_EXTREME(whole, by_repeat, by_block, largest)                                                             \
+  template <typename T>                                                                                               \
+  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t count,    \
+             bool calIndex = false, Where where = Where::Here()) {                                                    \
+    if (count <= 0) return;                                                                                           \
+    policy::VectorIn(src, static_cast<uint64_t>(count), #whole, where);                                               \
+    const auto best = reduce::ExtremeOf<T, largest>(src.data(), static_cast<uint32_t>(count));                        \
+    reduce::Put(dst, 0, best.value, #whole, where);                                                                   \
+    if (calIndex) reduce::Put(dst, 1, reduce::AsElement<T>(best.index), #whole, where);                               \
+  }                                                                                                                   \
+  template <typename T>                                                                                               \
+  void whole(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& tmp, lanes::GivenMask mask,  \
+             const int32_t repeatTimes, const int32_t srcRepStride, bool calIndex = false,                            \
+             Where where = Where::Here()) {                                                                           \
+    reduce::ExtremeOfRepeats<T, largest>(#whole, dst, src, mask, static_cast<uint32_t>(repeatTimes),                  \
+                                         static_cast<uint32_t>(srcRepStride), calIndex, where);                       \
+  }                                                                                                                   \
+  template <typename T, bool isSetMask = true>                                                                        \
+  void by_repeat(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,                         \
+                 const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,                   \
+                 const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,                      \
+                 Where where = Where::Here()) {                                                                       \
+    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)};   \
+    reduce::EachRepeat(#by_repeat, operand, lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), where, \
+                       [&](uint32_t repeat, const lanes::Mask& active) {                                              \
+                         T values[lanes::kMostLanes];                                                                 \
+                         uint32_t places[lanes::kMostLanes];                                                          \
+                         const uint32_t count = reduce::Active(operand, repeat, active, values, places);              \
+                         if (count == 0) return;                                                                      \
+                         const auto best = reduce::ExtremeOf<T, largest>(values, count);                              \
+                         reduce::PutExtreme(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride), best.value,  \
+                                            places[best.index], order, #by_repeat, where);                            \
+                       });                                                                                            \
+  }                                                                                                                   \
+  template <typename T, bool isSetMask = true>                                                                        \
+  void by_block(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,                      \
+                lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,                        \
+                const int32_t srcRepStride, Where where = Where::Here()) {                                            \
+    const lanes::Operand<T> operand{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)};   \
+    reduce::EachRepeat(                                                                                               \
+        #by_block, operand, lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), where,                 \
+        [&](uint32_t repeat, const lanes::Mask& active) {                                                             \
+          T values[lanes::kMostLanes];                                                                                \
+          uint32_t places[lanes::kMostLanes];                                                                         \
+          const uint32_t count = reduce::Active(operand, repeat, active, values, places);                             \
+          constexpr uint32_t kBlock = 32 / sizeof(T);                                                                 \
+          for (uint32_t first = 0; first < count;) {                                                                  \
+            uint32_t last = first;                                                                                    \
+            while (last < count && places[last] / kBlock == places[first] / kBlock) ++last;                           \
+            const auto best = reduce::ExtremeOf<T, largest>(values + first, last - first);                            \
+            reduce::Put(dst, uint64_t{repeat} * static_cast<uint32_t>(dstRepStride) * 8 + places[first] / kBlock,     \
+                        best.value, #by_block, where);                                                                \
+            first = last;                                                                                             \
+          }                                                                                                           \
+        });                                                                                                           \
   }
 TWIN_EXTREME(ReduceMax, WholeReduceMax, BlockReduceMax, true)
 TWIN_EXTREME(ReduceMin, WholeReduceMin, BlockReduceMin, false)
@@ -226,40 +219,37 @@ template <typename T, bool isSetMask = true>
 void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,
                     const int32_t repeatTimes, const int32_t dstRepStride, const int32_t srcBlkStride,
                     const int32_t srcRepStride, Where where = Where::Here()) {
-  reduce::Sums(
-      "WholeReduceSum", dst,
-      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 1,
-      static_cast<uint64_t>(dstRepStride), where);
+  reduce::Sums("WholeReduceSum", dst,
+               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+               lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 1,
+               static_cast<uint64_t>(dstRepStride), where);
 }
 // A repeat's destination stride is in units of 8 results.
 template <typename T, bool isSetMask = true>
 void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                     lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,
                     const int32_t srcRepStride, Where where = Where::Here()) {
-  reduce::Sums(
-      "BlockReduceSum", dst,
-      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 8,
-      static_cast<uint64_t>(dstRepStride) * 8, where);
+  reduce::Sums("BlockReduceSum", dst,
+               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+               lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), 8,
+               static_cast<uint64_t>(dstRepStride) * 8, where);
 }
 // A repeat's destination stride is in units of 128 bytes, the results of one repeat.
 template <typename T, bool isSetMask = true>
 void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                    lanes::GivenMask mask, const int32_t dstRepStride, const int32_t srcBlkStride,
                    const int32_t srcRepStride, Where where = Where::Here()) {
-  reduce::Sums(
-      "PairReduceSum", dst,
-      lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
-      lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), reduce::kLanes<T> / 2,
-      static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
+  reduce::Sums("PairReduceSum", dst,
+               lanes::Operand<T>{src, static_cast<uint32_t>(srcBlkStride), static_cast<uint32_t>(srcRepStride)},
+               lanes::Given<isSetMask>(mask), static_cast<uint32_t>(repeatTimes), reduce::kLanes<T> / 2,
+               static_cast<uint64_t>(dstRepStride) * (reduce::kLanes<T> / 2), where);
 }
 template <typename T, bool isSetMask = true>
 void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTimes,
                      const int32_t elemsInOneRepeat, const int32_t dstBlkStride, const int32_t srcBlkStride,
                      const int32_t dstRepStride, const int32_t srcRepStride, Where where = Where::Here()) {
-  WholeReduceSum<T, isSetMask>(dst, src, elemsInOneRepeat, repeatTimes, dstRepStride, srcBlkStride,
-                               srcRepStride, where);
+  WholeReduceSum<T, isSetMask>(dst, src, elemsInOneRepeat, repeatTimes, dstRepStride, srcBlkStride, srcRepStride,
+                               where);
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

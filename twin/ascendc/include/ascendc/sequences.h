@@ -35,8 +35,8 @@ void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T dif
     if constexpr (std::is_integral_v<T>) {
       dst.data()[i] = static_cast<T>(firstValue + i * diffValue);
     } else {
-      dst.data()[i] = static_cast<T>(static_cast<float>(firstValue) +
-                                     static_cast<float>(i) * static_cast<float>(diffValue));
+      dst.data()[i] =
+          static_cast<T>(static_cast<float>(firstValue) + static_cast<float>(i) * static_cast<float>(diffValue));
     }
   }
 }
@@ -44,8 +44,8 @@ void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T dif
 // Along each row, or (first axis) from row to row; with outputLastRow, the last row is also output
 // separately.
 template <typename T, const CumSumConfig& config = defaultCumSumConfig>
-void CumSum(const LocalTensor<T>& dst, const LocalTensor<T>& lastRow, const LocalTensor<T>& src,
-            const CumSumInfo& info, Where where = Where::Here()) {
+void CumSum(const LocalTensor<T>& dst, const LocalTensor<T>& lastRow, const LocalTensor<T>& src, const CumSumInfo& info,
+            Where where = Where::Here()) {
   const uint64_t rows = info.outter, columns = info.inner, all = rows * columns;
   policy::Wants(columns * sizeof(T) % 32 == 0, "rows must be multiples of 32 bytes", "CumSum", where);
   policy::VectorIn(src, all, "CumSum", where);
@@ -62,8 +62,7 @@ void CumSum(const LocalTensor<T>& dst, const LocalTensor<T>& lastRow, const Loca
 }
 template <typename T, const CumSumConfig& config = defaultCumSumConfig>
 void CumSum(const LocalTensor<T>& dst, const LocalTensor<T>& lastRow, const LocalTensor<T>& src,
-            const LocalTensor<uint8_t>& sharedTmpBuffer, const CumSumInfo& info,
-            Where where = Where::Here()) {
+            const LocalTensor<uint8_t>& sharedTmpBuffer, const CumSumInfo& info, Where where = Where::Here()) {
   CumSum<T, config>(dst, lastRow, src, info, where);
 }
 
@@ -75,8 +74,7 @@ void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
   static_assert(axis >= 0 && axis < dim, "the axis is out of range");
   policy::Wants(srcShape[axis] == 1, "the source must have one element along the axis", "BroadCast", where);
   for (int32_t i = 0; i < dim; ++i)
-    policy::Wants(i == axis || srcShape[i] == dstShape[i], "the shapes differ outside the axis", "BroadCast",
-                  where);
+    policy::Wants(i == axis || srcShape[i] == dstShape[i], "the shapes differ outside the axis", "BroadCast", where);
   const uint32_t columns = dstShape[dim - 1], rows = dim == 1 ? 1 : dstShape[0];
   const uint64_t given = axis == dim - 1 ? rows : columns;
   policy::VectorIn(src, given, "BroadCast", where);
@@ -87,8 +85,7 @@ void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
 }
 template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>
 void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim],
-               const uint32_t srcShape[dim], const LocalTensor<uint8_t>& sharedTmpBuffer,
-               Where where = Where::Here()) {
+               const uint32_t srcShape[dim], const LocalTensor<uint8_t>& sharedTmpBuffer, Where where = Where::Here()) {
   BroadCast<T, dim, axis, isReuseSource>(dst, src, dstShape, srcShape, where);
 }
 
@@ -98,14 +95,14 @@ void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint3
 template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
           TopKMode topkMode = TopKMode::TOPK_NORMAL>
 void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
-          const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const int32_t k,
-          const TopkTiling&, const TopKInfo& info, const bool isLargest = true, Where where = Where::Here()) {
+          const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const int32_t k, const TopkTiling&,
+          const TopKInfo& info, const bool isLargest = true, Where where = Where::Here()) {
   constexpr bool kSmall = topkMode == TopKMode::TOPK_NSMALL;
   const auto rows = static_cast<uint32_t>(info.outter), inner = static_cast<uint32_t>(info.inner),
              n = static_cast<uint32_t>(info.n), wanted = static_cast<uint32_t>(k);
   policy::Wants(k > 0 && wanted <= n && n <= inner, "needs 0 < k <= n <= inner", "TopK", where);
-  policy::Wants(inner % 32 == 0 && (!kSmall || inner == 32),
-                "inner must be a multiple of 32, and 32 in small mode", "TopK", where);
+  policy::Wants(inner % 32 == 0 && (!kSmall || inner == 32), "inner must be a multiple of 32, and 32 in small mode",
+                "TopK", where);
   const auto pitch = [&](uint64_t bytes) {
     return kSmall ? wanted : static_cast<uint32_t>((wanted * bytes + 31) / 32 * 32 / bytes);
   };
@@ -135,10 +132,10 @@ template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool i
           TopKMode topkMode = TopKMode::TOPK_NORMAL>
 void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
           const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish,
-          const LocalTensor<uint8_t>& sharedTmpBuffer, const int32_t k, const TopkTiling& tiling,
-          const TopKInfo& info, const bool isLargest = true, Where where = Where::Here()) {
-  TopK<T, isInitIndex, isHasfinish, isReuseSrc, topkMode>(dstValue, dstIndex, src, srcIndex, finish, k,
-                                                          tiling, info, isLargest, where);
+          const LocalTensor<uint8_t>& sharedTmpBuffer, const int32_t k, const TopkTiling& tiling, const TopKInfo& info,
+          const bool isLargest = true, Where where = Where::Here()) {
+  TopK<T, isInitIndex, isHasfinish, isReuseSrc, topkMode>(dstValue, dstIndex, src, srcIndex, finish, k, tiling, info,
+                                                          isLargest, where);
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

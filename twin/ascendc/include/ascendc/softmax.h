@@ -19,27 +19,25 @@ namespace softmax {
 
 // As given, or from the tensor's own shape.
 template <typename T>
-SoftMaxShapeInfo ShapeOf(const LocalTensor<T>& src, const SoftMaxShapeInfo& given, const char* name,
-                         Where where) {
+SoftMaxShapeInfo ShapeOf(const LocalTensor<T>& src, const SoftMaxShapeInfo& given, const char* name, Where where) {
   if (given.srcK != 0) return given;
   const ShapeInfo info = src.GetShapeInfo();
-  if (info.shapeDim == 0)
-    policy::Fail(name, "no shape: pass a SoftMaxShapeInfo, or call SetShapeInfo", where);
+  if (info.shapeDim == 0) policy::Fail(name, "no shape: pass a SoftMaxShapeInfo, or call SetShapeInfo", where);
   const uint32_t columns = info.shape[info.shapeDim - 1];
   const uint32_t rows = static_cast<uint32_t>(GetShapeSize(info)) / columns;
   return {rows, columns, rows, columns};
 }
 
 template <typename T>
-std::vector<float> Row(const LocalTensor<T>& tensor, uint32_t row, const SoftMaxShapeInfo& shape,
-                       const char* name, Where where) {
+std::vector<float> Row(const LocalTensor<T>& tensor, uint32_t row, const SoftMaxShapeInfo& shape, const char* name,
+                       Where where) {
   const T* x = tensor.data() + uint64_t{row} * shape.srcK;
   policy::Reads(PIPE_V, x, shape.oriSrcK * sizeof(T), name, where);
   return std::vector<float>(x, x + shape.oriSrcK);
 }
 template <typename T>
-void PutRow(const LocalTensor<T>& tensor, uint32_t row, const SoftMaxShapeInfo& shape,
-            const std::vector<float>& values, const char* name, Where where) {
+void PutRow(const LocalTensor<T>& tensor, uint32_t row, const SoftMaxShapeInfo& shape, const std::vector<float>& values,
+            const char* name, Where where) {
   T* y = tensor.data() + uint64_t{row} * shape.srcK;
   policy::Writes(PIPE_V, y, shape.oriSrcK * sizeof(T), name, where);
   std::copy(values.begin(), values.end(), y);
@@ -64,18 +62,14 @@ inline float ExpAndSum(std::vector<float>* row, float largest) {
   lanes::loops::Exp(row->data(), row->data(), row->size());
   return lanes::loops::Sum(row->data(), row->size());
 }
-inline float Largest(const std::vector<float>& row) {
-  return lanes::loops::Largest(row.data(), row.size()).value;
-}
+inline float Largest(const std::vector<float>& row) { return lanes::loops::Largest(row.data(), row.size()).value; }
 
 }  // namespace softmax
 
 // dst = exp(src - max) / sum. Sum and maximum may be float where the rows are half.
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
-          typename U>
-void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max,
-             const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& given = {},
-             Where where = Where::Here()) {
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, typename U>
+void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max, const LocalTensor<T>& src,
+             const SoftMaxTiling&, const SoftMaxShapeInfo& given = {}, Where where = Where::Here()) {
   static_assert(!isDataFormatNZ, "the host supports only ND (row-major)");
   const SoftMaxShapeInfo shape = softmax::ShapeOf(src, given, "SoftMax", where);
   for (uint32_t i = 0; i < shape.oriSrcM; ++i) {
@@ -87,17 +81,15 @@ void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTe
     softmax::PutBlock(max, i, largest, "SoftMax", where);
   }
 }
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
-          typename U>
-void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max,
-             const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
-             const SoftMaxTiling& tiling, const SoftMaxShapeInfo& given = {}, Where where = Where::Here()) {
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, typename U>
+void SoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max, const LocalTensor<T>& src,
+             const LocalTensor<uint8_t>& sharedTmpBuffer, const SoftMaxTiling& tiling,
+             const SoftMaxShapeInfo& given = {}, Where where = Where::Here()) {
   SoftMax<T, isReuseSource, isBasicBlock, isDataFormatNZ>(dst, sum, max, src, tiling, given, where);
 }
 
 // The same with given sums and maxima.
-template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false,
-          typename U>
+template <typename T, bool isReuseSource = false, bool isBasicBlock = false, bool isDataFormatNZ = false, typename U>
 void SimpleSoftMax(const LocalTensor<T>& dst, const LocalTensor<U>& inSum, const LocalTensor<U>& inMax,
                    const LocalTensor<T>& src, const SoftMaxTiling&, const SoftMaxShapeInfo& given = {},
                    Where where = Where::Here()) {
@@ -145,10 +137,9 @@ template <typename T, bool isUpdate = false, bool isReuseSource = false, bool is
 void SoftmaxFlashV2(const LocalTensor<T>& dst, const LocalTensor<U>& outSum, const LocalTensor<U>& outMax,
                     const LocalTensor<T>& src, const LocalTensor<T>& outExpMax, const LocalTensor<U>& inSum,
                     const LocalTensor<U>& inMax, const LocalTensor<uint8_t>& sharedTmpBuffer,
-                    const SoftMaxTiling& tiling, const SoftMaxShapeInfo& given = {},
-                    Where where = Where::Here()) {
-  SoftmaxFlashV2<T, isUpdate, isReuseSource, isBasicBlock, isDataFormatNZ>(
-      dst, outSum, outMax, src, outExpMax, inSum, inMax, tiling, given, where);
+                    const SoftMaxTiling& tiling, const SoftMaxShapeInfo& given = {}, Where where = Where::Here()) {
+  SoftmaxFlashV2<T, isUpdate, isReuseSource, isBasicBlock, isDataFormatNZ>(dst, outSum, outMax, src, outExpMax, inSum,
+                                                                           inMax, tiling, given, where);
 }
 
 }  // namespace TWIN_ASCENDC_BUILD

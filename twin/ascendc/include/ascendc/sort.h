@@ -82,8 +82,8 @@ void Merge(const LocalTensor<T>& dst, const LocalTensor<T> lists[4], const uint1
   for (uint32_t out = 0;; ++out) {
     int best = -1;
     for (int list = 0; list < 4; ++list) {
-      if (has(list) && (best < 0 || static_cast<float>(at(list, used[list]).value) >
-                                        static_cast<float>(at(best, used[best]).value)))
+      if (has(list) &&
+          (best < 0 || static_cast<float>(at(list, used[list]).value) > static_cast<float>(at(best, used[best]).value)))
         best = list;
     }
     if (best < 0) return;
@@ -105,8 +105,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const 
   uint32_t* used = twin::ascendc::ThisCore().merged;
   policy::Aligned(dst.data(), 32, "MrgSort", where);
   if (params.repeatTimes == 1) {
-    sort::Merge(dst, lists, params.elementLengths, params.ifExhaustedSuspension, params.validBit, used,
-                where);
+    sort::Merge(dst, lists, params.elementLengths, params.ifExhaustedSuspension, params.validBit, used, where);
     return;
   }
   const uint16_t length = params.elementLengths[0];
@@ -115,8 +114,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sources, const 
     even = even && params.elementLengths[list] == length &&
            lists[list].data() == lists[0].data() + list * length * sort::kPerEntry<T>;
   }
-  if (!even)
-    policy::Fail("MrgSort", "more than one repeat needs four contiguous lists of equal length", where);
+  if (!even) policy::Fail("MrgSort", "more than one repeat needs four contiguous lists of equal length", where);
   for (uint32_t repeat = 0; repeat < params.repeatTimes; ++repeat) {
     const uint32_t at = repeat * 4 * length * sort::kPerEntry<T>;
     const LocalTensor<T> these[4] = {lists[0][at], lists[1][at], lists[2][at], lists[3][at]};
@@ -132,23 +130,20 @@ inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uin
 }
 template <typename T, bool isExhaustedSuspension = false>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
-             uint32_t sortedNum[4], uint16_t validBit, const int32_t repeatTimes,
-             Where where = Where::Here()) {
+             uint32_t sortedNum[4], uint16_t validBit, const int32_t repeatTimes, Where where = Where::Here()) {
   MrgSort(dst, sortList,
-          MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, static_cast<uint16_t>(repeatTimes)),
-          where);
+          MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, static_cast<uint16_t>(repeatTimes)), where);
   if (isExhaustedSuspension) std::copy_n(twin::ascendc::ThisCore().merged, 4, sortedNum);
 }
 
 // Values and indices to entries and back. On this generation Concat does nothing.
 template <typename T>
-void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& tmp,
-            const int32_t repeatTimes) {
+void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& tmp, const int32_t repeatTimes) {
   concat = src;
 }
 template <typename T>
-void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex,
-             const LocalTensor<T>& sorted, const int32_t repeatTimes, Where where = Where::Here()) {
+void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
+             const int32_t repeatTimes, Where where = Where::Here()) {
   const auto n = static_cast<uint32_t>(repeatTimes) * 32;
   policy::VectorIn(sorted, n * sort::kPerEntry<T>, "Extract", where);
   policy::VectorOut(dstValue, n, "Extract", where);

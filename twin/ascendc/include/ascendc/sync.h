@@ -153,15 +153,14 @@ void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t
                 "usedCores must be 0 or the number of blocks", "SyncAll", where);
   policy::Wants(gmWorkspace.GetSize() == 0 || gmWorkspace.GetSize() >= blocks * 8,
                 "the workspace needs 32 bytes per block", "SyncAll", where);
-  policy::Wants(ubWorkspace.GetSize() >= blocks * 8, "the local workspace needs 32 bytes per block",
-                "SyncAll", where);
+  policy::Wants(ubWorkspace.GetSize() >= blocks * 8, "the local workspace needs 32 bytes per block", "SyncAll", where);
   SyncAll<isAIVOnly>(where);
 }
 
 // A block's flags in global memory, 32 bytes each.
 namespace sync {
-inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local,
-                           int32_t block, int32_t event, const char* function, Where where) {
+inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local, int32_t block,
+                           int32_t event, const char* function, Where where) {
   const uint32_t blocks = twin::ascendc::ThisCore().blocks;
   policy::Wants(block >= 0 && static_cast<uint32_t>(block) < blocks, "no such block", function, where);
   policy::Wants(local.GetSize() >= 8, "the local workspace needs 32 bytes", function, where);
@@ -172,17 +171,17 @@ inline uint32_t* BlockFlag(const GlobalTensor<int32_t>& workspace, const LocalTe
 }
 }  // namespace sync
 template <bool isAIVOnly = true>
-void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-           int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
+void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace, int32_t blockIdx,
+           int32_t eventID, Where where = Where::Here()) {
   TWIN_TELL(Barrier(PIPE_ALL, policy::At("IBSet", where)));
   policy::Waits(where);
   twin::ascendc::SetBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBSet", where));
 }
 template <bool isAIVOnly = true>
-void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-            int32_t blockIdx, int32_t eventID, Where where = Where::Here()) {
-  policy::Wants(blockIdx != static_cast<int32_t>(twin::ascendc::ThisCore().block),
-                "a block cannot wait for itself", "IBWait", where);
+void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace, int32_t blockIdx,
+            int32_t eventID, Where where = Where::Here()) {
+  policy::Wants(blockIdx != static_cast<int32_t>(twin::ascendc::ThisCore().block), "a block cannot wait for itself",
+                "IBWait", where);
   policy::Waits(where);
   twin::ascendc::WaitBlockFlag(sync::BlockFlag(gmWorkspace, ubWorkspace, blockIdx, eventID, "IBWait", where));
   TWIN_TELL(Barrier(PIPE_ALL, policy::At("IBWait", where)));
@@ -200,8 +199,8 @@ void CrossCoreSetFlag(uint16_t flagId, Where where = Where::Here()) {
   static_assert(modeId <= 2, "modes are 0, 1 and 2");
   sync::WantsFlag(flagId, "CrossCoreSetFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreSetFlag",
-                 "mode 2 is between a cube core and its vector cores; the host has no cube core", where);
+    policy::Fail("CrossCoreSetFlag", "mode 2 is between a cube core and its vector cores; the host has no cube core",
+                 where);
   TWIN_TELL(SetCrossCore(pipe, modeId, flagId, policy::At("CrossCoreSetFlag", where)));
   twin::ascendc::SetCrossCore(modeId, flagId);
 }
@@ -210,8 +209,8 @@ template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::Here()) {
   sync::WantsFlag(flagId, "CrossCoreWaitFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreWaitFlag",
-                 "mode 2 is between a cube core and its vector cores; the host has no cube core", where);
+    policy::Fail("CrossCoreWaitFlag", "mode 2 is between a cube core and its vector cores; the host has no cube core",
+                 where);
   TWIN_TELL(WaitCrossCore(flagId, policy::At("CrossCoreWaitFlag", where)));
   policy::Waits(where);
   twin::ascendc::WaitCrossCore(flagId);

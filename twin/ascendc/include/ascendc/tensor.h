@@ -27,8 +27,7 @@ struct ShapeInfo {
   bool operator==(const ShapeInfo&) const = default;
   ShapeInfo(uint8_t dims, const uint32_t sizes[], DataFormat format = DataFormat::ND)
       : ShapeInfo(dims, sizes, dims, sizes, format) {}
-  ShapeInfo(uint8_t dims, const uint32_t sizes[], uint8_t original_dims, const uint32_t original[],
-            DataFormat format)
+  ShapeInfo(uint8_t dims, const uint32_t sizes[], uint8_t original_dims, const uint32_t original[], DataFormat format)
       : shapeDim(dims), originalShapeDim(original_dims), dataFormat(format) {
     for (uint8_t i = 0; i < dims && i < kMostDims; ++i) shape[i] = sizes[i];
     for (uint8_t i = 0; i < original_dims && i < kMostDims; ++i) originalShape[i] = original[i];
@@ -134,9 +133,7 @@ class GlobalTensor {
   using PrimType = T;
 
   void SetGlobalBuffer(__gm__ T* buffer) { begin_ = buffer, from_ = buffer, to_ = nullptr; }
-  void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) {
-    begin_ = buffer, from_ = buffer, to_ = After(buffer, size);
-  }
+  void SetGlobalBuffer(__gm__ T* buffer, uint64_t size) { begin_ = buffer, from_ = buffer, to_ = After(buffer, size); }
 
   GlobalTensor operator[](uint64_t offset) const {
     GlobalTensor moved = *this;

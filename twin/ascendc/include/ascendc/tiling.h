@@ -46,8 +46,7 @@ struct write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA;
 #define REGISTER_TILING_DEFAULT(type) using write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA = type
 #define GET_TILING_DATA(name, from) \
   GET_TILING_DATA_WITH_STRUCT(write_REGISTER_TILING_DEFAULT_before_GET_TILING_DATA, name, from)
-#define GET_TILING_DATA_WITH_STRUCT(type, name, from) \
-  [[maybe_unused]] type name = twin::ascendc::ReadTiling<type>(from)
+#define GET_TILING_DATA_WITH_STRUCT(type, name, from) [[maybe_unused]] type name = twin::ascendc::ReadTiling<type>(from)
 #define GET_TILING_DATA_MEMBER(type, member, name, from) \
   [[maybe_unused]] auto name = twin::ascendc::ReadTiling<type>(from).member
 #define TILING_KEY_IS(key) (twin::ascendc::TilingKeyIs(key, __FILE__, __LINE__))

@@ -21,8 +21,7 @@ inline __attribute__((always_inline)) float HalfToFloat(uint16_t bits) {
 
 // To nearest, ties to even; a NaN becomes a quiet NaN.
 inline __attribute__((always_inline)) uint16_t FloatToHalf(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = (bits >> 16) & 0x8000u,
-                 size = bits & 0x7fffffffu;
+  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
   // Below 2^-14: the adder rounds at the last bit of a denormal half.
   const uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000u;
   const uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;

@@ -6,21 +6,20 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 
-#define TWIN_UNARY(name)                                                                                 \
-  template <typename T>                                                                                  \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,                  \
-            Where where = Where::Here()) {                                                               \
-    lanes::ByCount<false>(                                                                               \
-        #name, count, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src); \
-  }                                                                                                      \
-  template <typename T, bool isSetMask = true>                                                           \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask,                 \
-            const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {        \
-    lanes::ByRepeat<false>(                                                                              \
-        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                        \
-        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                 \
-        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                          \
-        lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});                                         \
+#define TWIN_UNARY(name)                                                                                               \
+  template <typename T>                                                                                                \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, Where where = Where::Here()) { \
+    lanes::ByCount<false>(                                                                                             \
+        #name, count, where, [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); }, dst, src);               \
+  }                                                                                                                    \
+  template <typename T, bool isSetMask = true>                                                                         \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, lanes::GivenMask mask, const uint8_t repeatTimes,    \
+            const UnaryRepeatParams& p, Where where = Where::Here()) {                                                 \
+    lanes::ByRepeat<false>(                                                                                            \
+        #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                                      \
+        [](T* d, const T* a, size_t n) { lanes::loops::name(d, a, n); },                                               \
+        lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},                                                        \
+        lanes::Operand<T>{src, p.srcBlkStride, p.srcRepStride});                                                       \
   }
 TWIN_UNARY(Exp)
 TWIN_UNARY(Ln)
@@ -62,8 +61,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
   lanes::ByRepeat<false>(
       "Cast", lanes::Given<isSetMask>(mask), repeatTimes, where,
       [&](T* d, const U* a, size_t n) { lanes::loops::Cast(d, a, mode, n); },
-      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride},
-      lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
+      lanes::Operand<T>{dst, p.dstBlkStride, p.dstRepStride}, lanes::Operand<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 
 // The scale of casts from int32 to half.
