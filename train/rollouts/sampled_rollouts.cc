@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "stages/policy_check.h"
 #include "stages/sampler_check.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
