@@ -94,13 +94,13 @@ class Units : public RowSource {
 };
 
 // The sides of a sample that is given as tokens.
-std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Stage stage, bool pairs) {
+std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Records records) {
   if (!std::holds_alternative<TokenAnswers>(sample)) {
-    throw InputError("is text; wanted tokens: ",
-                     pairs ? "prompt_ids, chosen_ids and rejected_ids" : "prompt_ids, completion_ids and label");
+    throw InputError("is text; wanted tokens: ", records == Records::kPairs ? "prompt_ids, chosen_ids and rejected_ids"
+                                                                            : "prompt_ids, completion_ids and label");
   }
   std::vector<Row> sides;
-  for (const StoredRow& side : TokeniseAnswers(sample, SampleTokenizer({.stage = stage}), vocabulary)) {
+  for (const StoredRow& side : TokeniseAnswers(sample, SampleTokenizer({.records = records}), vocabulary)) {
     sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
     sides.back().values = {side.value};
   }
@@ -115,15 +115,14 @@ bool CountsNoTokens(const ExpertsConfig& experts) {
 }
 
 AnswerOptions AnswerOptionsOf(const Config& config) {
-  const bool orpo = config.stage() == STAGE_ORPO;
-  const bool compares =
-      orpo || config.stage() == STAGE_DPO || config.stage() == STAGE_SIMPO || config.stage() == STAGE_CPO;
-  return {.pairs = HasPairs(config.stage()),
+  const StageFacts& facts = FactsOf(config);
+  const bool pairs = facts.records == Records::kPairs, compares = pairs && facts.head == HeadKind::kLogits;
+  return {.pairs = pairs,
           .longest = config.data().max_length(),
           .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,
-          .ld_alpha = config.stage() == STAGE_DPO ? config.preference().ld_alpha() : 1,
+          .ld_alpha = LongerAnswerWeight(config),
           .share_prompt = compares && config.preference().share_prompt() && CountsNoTokens(config.experts()),
-          .learn_prompt = orpo && config.preference().orpo_prompt_nll()};
+          .learn_prompt = LearnsPrompt(config)};
 }
 
 Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
@@ -182,7 +181,7 @@ std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, con
   for (int64_t i = 0; i < records->size(); ++i) {
     std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
       RefuseRowImages(record, "the row");
-      return GivenTokens(ReadAnswers(std::move(record), {}, config.stage()), vocabulary, config.stage(), options.pairs);
+      return GivenTokens(ReadAnswers(std::move(record), {}, FactsOf(config)), vocabulary, FactsOf(config).records);
     });
     if (options.pairs) {
       rows.push_back(JoinAnswers(std::move(sides), options));

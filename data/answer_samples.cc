@@ -116,29 +116,28 @@ bool IsPair(const Json& record) {
 }
 
 // Without a stage: what is to be scored.
-[[noreturn]] void RefuseUnknown(const Json& record, std::optional<Stage> of_stage) {
-  if (!of_stage) {
+[[noreturn]] void RefuseUnknown(const Json& record, const StageFacts* facts) {
+  if (facts == nullptr) {
     throw InputError("is nothing to score: its keys are ", KeysOf(record), "; wanted messages; prompt and completion; ",
                      "a pair; or input_ids; data.columns renames keys");
   }
-  const Stage stage = *of_stage;
-  const char* wanted = HasPairs(stage)
+  const char* wanted = facts->records == Records::kPairs
                            ? "prompt, chosen and rejected; messages and rejected_response or rejected_messages; "
                              "instruction, chosen and rejected; or prompt_ids, chosen_ids and rejected_ids"
                            : "prompt, completion and label; messages and label; a conversation and kto_tag; a pair; or "
                              "prompt_ids, completion_ids and label";
-  throw InputError("not a record for stage ", NameOf(stage), ": it has the keys ", KeysOf(record), "; expected ",
-                   wanted, "; rename keys with data.columns");
+  throw InputError("not a record for stage ", facts->name, ": it has the keys ", KeysOf(record), "; expected ", wanted,
+                   "; rename keys with data.columns");
 }
 
-PromptAndAnswers ReadPair(const Json& record, std::optional<Stage> stage) {
+PromptAndAnswers ReadPair(const Json& record, const StageFacts* facts) {
   const bool sides = Has(record, "chosen") && Has(record, "rejected");
   if (const std::optional<Json> messages = Messages(record)) {
     if (Has(record, "rejected_response") || Has(record, "rejected_messages")) return FromMessages(record, *messages);
-    if (!sides) RefuseUnknown(record, stage);
+    if (!sides) RefuseUnknown(record, facts);
     return {*messages, {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
   }
-  if (!sides) RefuseUnknown(record, stage);
+  if (!sides) RefuseUnknown(record, facts);
   const bool conversation = IsConversation(record["chosen"]);
   if (conversation && Has(record, "prompt") && IsConversation(record["prompt"])) {
     return {NormalMessages(record["prompt"]),
@@ -153,7 +152,7 @@ PromptAndAnswers ReadPair(const Json& record, std::optional<Stage> stage) {
           {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
 }
 
-PromptAndAnswers ReadSingle(const Json& record, std::optional<Stage> stage) {
+PromptAndAnswers ReadSingle(const Json& record, const StageFacts* facts) {
   if (const std::optional<Json> messages = Messages(record)) {
     const size_t prompt = PromptLength(*messages);
     return {Slice(*messages, 0, prompt), {Slice(*messages, prompt, messages->size())}};
@@ -164,7 +163,7 @@ PromptAndAnswers ReadSingle(const Json& record, std::optional<Stage> stage) {
   }
   const std::optional<std::string> question = Question(record);
   const auto answer = FindField(record, {"response", "answer", "output", "completion"});
-  if (!question || !answer) RefuseUnknown(record, stage);
+  if (!question || !answer) RefuseUnknown(record, facts);
   return {QuestionMessages(record, *question), {Assistant(TextAt(record, *answer))}};
 }
 
@@ -184,8 +183,8 @@ float MarginOf(const Json& record) {
   throw InputError("'margin' is ", margin.dump().substr(0, 60), "; wanted a number");
 }
 
-std::vector<float> ValuesOf(const Json& record, Stage stage, bool pair) {
-  if (HasPairs(stage)) return {MarginOf(record), MarginOf(record)};
+std::vector<float> ValuesOf(const Json& record, const StageFacts& facts, bool pair) {
+  if (facts.records == Records::kPairs) return {MarginOf(record), MarginOf(record)};
   return pair ? std::vector<float>{1, 0} : std::vector<float>{LabelOf(record)};
 }
 
@@ -213,38 +212,38 @@ void CheckAnswers(const std::vector<Json>& answers) {
 
 // A message's own loss may say what happens anyway: answers are trained as a whole, nothing of a prompt is (but orpo's,
 // whose likelihood can be part of the loss).
-void RefuseOwnLoss(const Json& messages, bool trained, Stage stage) {
+void RefuseOwnLoss(const Json& messages, bool trained, const StageFacts& facts) {
   if (!messages.is_array()) return;
   const auto happens_anyway = [&](const Json& loss) {
-    return trained ? loss == true || loss == 1 : stage != STAGE_ORPO && (loss == false || loss == 0);
+    return trained ? loss == true || loss == 1 : !CanLearnPrompt(facts) && (loss == false || loss == 0);
   };
   for (const Json& message : messages) {
     for (const char* key : {"loss", "loss_scale"}) {
       if (!Has(message, key)) continue;
       if (happens_anyway(message[key])) continue;
       throw InputError("a message of the ", trained ? "answer" : "prompt", " has \"", key,
-                       "\": ", message[key].dump().substr(0, 60), "; stage ", NameOf(stage),
+                       "\": ", message[key].dump().substr(0, 60), "; stage ", facts.name,
                        " compares whole answers, so that messages have no weights of their own; remove the key");
     }
   }
 }
 
-void RefuseOwnLosses(const PromptAndAnswers& found, Stage stage) {
-  RefuseOwnLoss(found.prompt, /*trained=*/false, stage);
-  for (const Json& answer : found.answers) RefuseOwnLoss(answer, /*trained=*/true, stage);
+void RefuseOwnLosses(const PromptAndAnswers& found, const StageFacts& facts) {
+  RefuseOwnLoss(found.prompt, /*trained=*/false, facts);
+  for (const Json& answer : found.answers) RefuseOwnLoss(answer, /*trained=*/true, facts);
 }
 
 // Weights of tokens, which records of stage sft may have.
-void RefuseWeights(const Json& record, Stage stage) {
+void RefuseWeights(const Json& record, const StageFacts& facts) {
   for (const char* key : {"weights", "loss_scale"}) {
     if (!Has(record, key)) continue;
-    throw InputError("has '", key, "'; stage ", NameOf(stage), " weighs all tokens of an answer alike; remove the key");
+    throw InputError("has '", key, "'; stage ", facts.name, " weighs all tokens of an answer alike; remove the key");
   }
 }
 
-TokenAnswers ReadTokenAnswers(const Json& record, Stage stage) {
+TokenAnswers ReadTokenAnswers(const Json& record, const StageFacts& facts) {
   const bool pair = Has(record, "chosen_ids");
-  RefuseWeights(record, stage);
+  RefuseWeights(record, facts);
   TokenAnswers tokens;
   if (Has(record, "prompt_ids")) tokens.prompt = IdsAt(record, "prompt_ids");
   if (pair) {
@@ -253,7 +252,7 @@ TokenAnswers ReadTokenAnswers(const Json& record, Stage stage) {
   } else {
     tokens.answers = {IdsAt(record, "completion_ids")};
   }
-  tokens.values = ValuesOf(record, stage, pair);
+  tokens.values = ValuesOf(record, facts, pair);
   for (size_t i = 0; i < tokens.answers.size(); ++i) {
     if (tokens.answers[i].empty()) throw InputError("the ", pair ? kSides[i] : "only", " answer is empty");
   }
@@ -294,24 +293,25 @@ AnswerSample ReadScored(Json record, const SampleOptions& options) {
   if (Has(record, "input_ids") || Has(record, "completion_ids") || Has(record, "chosen_ids")) {
     return ReadScoredTokens(record);
   }
-  PromptAndAnswers found = IsPair(record) ? ReadPair(record, std::nullopt) : ReadSingle(record, std::nullopt);
+  PromptAndAnswers found = IsPair(record) ? ReadPair(record, nullptr) : ReadSingle(record, nullptr);
   RefuseEmpty(found.answers);
   std::vector<float> values(found.answers.size(), 0.0F);
   return TextSample(std::move(found), record, options, std::move(values));
 }
 
-AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage) {
+AnswerSample ReadAnswers(Json record, const SampleOptions& options, const StageFacts& facts) {
+  const bool pairs = facts.records == Records::kPairs;
   RenameColumns(record, options.columns);
   RefuseMedia(record);
-  if (Has(record, "chosen_ids") || (Has(record, "completion_ids") && !HasPairs(stage))) {
-    return ReadTokenAnswers(record, stage);
+  if (Has(record, "chosen_ids") || (Has(record, "completion_ids") && !pairs)) {
+    return ReadTokenAnswers(record, facts);
   }
   const bool pair = IsPair(record);
-  if (HasPairs(stage) && !pair) RefuseUnknown(record, stage);
-  PromptAndAnswers found = pair ? ReadPair(record, stage) : ReadSingle(record, stage);
+  if (pairs && !pair) RefuseUnknown(record, &facts);
+  PromptAndAnswers found = pair ? ReadPair(record, &facts) : ReadSingle(record, &facts);
   CheckAnswers(found.answers);
-  RefuseOwnLosses(found, stage);
-  return TextSample(std::move(found), record, options, ValuesOf(record, stage, pair));
+  RefuseOwnLosses(found, facts);
+  return TextSample(std::move(found), record, options, ValuesOf(record, facts, pair));
 }
 
 }  // namespace trireme

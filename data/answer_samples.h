@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/config.pb.h"
 #include "data/samples.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -32,7 +33,7 @@ using AnswerSample = std::variant<TextAnswers, TokenAnswers>;
 // As the stage wants it: two answers, or single ones with labels, which a pair gives two of. An input error says what
 // was found and wanted: equal or empty answers, a label or a margin that is none, an unknown format. It does not name
 // the place.
-AnswerSample ReadAnswers(Json record, const SampleOptions& options, Stage stage);
+AnswerSample ReadAnswers(Json record, const SampleOptions& options, const StageFacts& facts);
 
 // A conversation with its answer, or a pair, whose sides are to be scored: without labels, and they may be equal.
 AnswerSample ReadScored(Json record, const SampleOptions& options);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -66,7 +65,7 @@ std::vector<StoredRow> OfTexts(const TextAnswers& sample, const SampleTokenizer&
   Encodings encodings = sample.prompt.is_string() ? EncodeTexts(sample, with) : EncodeMessages(sample, with);
   std::vector<size_t> prompts;
   for (const TokenIds& whole : encodings.whole) prompts.push_back(CommonTokens(encodings.prompt, whole));
-  if (HasPairs(with.options().stage)) {
+  if (with.options().records == Records::kPairs) {
     std::fill(prompts.begin(), prompts.end(), *std::min_element(prompts.begin(), prompts.end()));
   }
   std::vector<StoredRow> rows;

@@ -11,7 +11,7 @@
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "data/stream.h"
-#include "stages/preference_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -31,7 +31,7 @@ OverLength PolicyOf(const DataConfig& data) {
 class Opener {
  public:
   Opener(const Config& config, const DataPlace& place)
-      : config_(config), place_(place), preparer_(config.data(), config.stage(), config.model(), place.works) {}
+      : config_(config), place_(place), preparer_(config.data(), FactsOf(config), config.model(), place.works) {}
 
   // All entries of a list together, each limited in length; for indexed data the given part of data.split.
   Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key, int part = 0) {
@@ -53,7 +53,7 @@ class Opener {
 
   // Of all that was opened so far.
   void CheckLabels() const {
-    if (config_.stage() != STAGE_KTO || (labels_[0] > 0 && labels_[1] > 0)) return;
+    if (FactsOf(config_).records != Records::kJudged || (labels_[0] > 0 && labels_[1] > 0)) return;
     throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
                      labels_[1] > 0 ? "true" : "false",
                      "; stage kto needs desirable (true) and undesirable (false) ones");
@@ -71,9 +71,8 @@ class Opener {
   Rows OpenFile(const DataFile& file) {
     const std::filesystem::path& path = file.path;
     if (const auto prefix = IndexedPrefix(path)) {
-      if (!IsPreference(config_.stage())) return OpenIndexed(*prefix);
-      throw InputError(path.string(), ": indexed data has no answers; stage ", NameOf(config_.stage()),
-                       " wants records");
+      if (!FactsOf(config_).of_answers()) return OpenIndexed(*prefix);
+      throw InputError(path.string(), ": indexed data has no answers; stage ", FactsOf(config_).name, " wants records");
     }
     if (config_.data().split_size() > 0) {
       throw InputError("data.split is for .bin files with their .idx, which ", path.string(),
@@ -201,17 +200,17 @@ DataSets OpenDataSets(const Config& config, const DataPlace& place) {
 }
 
 int64_t LongestRow(const Config& config) {
-  return int64_t{config.data().max_length()} * (HasPairs(config.stage()) ? 2 : 1);
+  return int64_t{config.data().max_length()} * (FactsOf(config).records == Records::kPairs ? 2 : 1);
 }
 
 Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config) {
-  if (IsPreference(config.stage())) return AnswerRows(std::move(store), AnswerOptionsOf(config));
+  if (FactsOf(config).of_answers()) return AnswerRows(std::move(store), AnswerOptionsOf(config));
   return LimitLength(std::move(store), config.data().max_length(), PolicyOf(config.data()));
 }
 
 std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store, const Config& config) {
   const DataConfig& data = config.data();
-  const bool answers = IsPreference(config.stage());
+  const bool answers = FactsOf(config).of_answers();
   std::vector<std::string> lines;
   const int64_t samples = answers ? UnitsOf(store, AnswerOptionsOf(config)) : store.size();
   if (store.skipped() > 0) {

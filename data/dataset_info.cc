@@ -9,7 +9,6 @@
 #include "core/base/nearest.h"
 #include "core/base/text.h"
 #include "data/record_fields.h"
-#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
@@ -149,13 +148,13 @@ class Entry {
   const Json& entry_;
 };
 
-void CheckStage(const Entry& entry, const RecordForm& form, Stage stage) {
-  if (form.ranking && !IsPreference(stage)) {
-    entry.Refuse(Concat("is a ranking set, of chosen and rejected answers; stage ", NameOf(stage),
+void CheckForm(const Entry& entry, const RecordForm& form, const StageFacts& facts) {
+  if (form.ranking && !facts.of_answers()) {
+    entry.Refuse(Concat("is a ranking set, of chosen and rejected answers; stage ", facts.name,
                         " wants others: set stage: dpo, orpo, simpo, cpo, kto or rm"));
   }
-  if (!form.ranking && HasPairs(stage)) {
-    entry.Refuse(Concat("is not a ranking set; stage ", NameOf(stage),
+  if (!form.ranking && facts.records == Records::kPairs) {
+    entry.Refuse(Concat("is not a ranking set; stage ", facts.name,
                         " wants chosen and rejected answers: \"ranking\": true, with their columns"));
   }
 }
@@ -179,13 +178,13 @@ std::string DatasetInfo::NamesLike(const std::string& name) const {
   return Concat("is not a data set in ", path_.string(), nearest ? Concat(" (did you mean ", *nearest, "?)") : "");
 }
 
-DescribedSet DatasetInfo::Find(const std::string& name, Stage stage) const {
+DescribedSet DatasetInfo::Find(const std::string& name, const StageFacts& facts) const {
   const Entry entry(path_, name, entries_.at(name));
   entry.RefuseElsewhere();
   entry.RefuseUnknown();
   RecordForm form = entry.Form();
-  CheckStage(entry, form, stage);
-  form.plain_text = stage == STAGE_PT;
+  CheckForm(entry, form, facts);
+  form.plain_text = facts.records == Records::kText;
   return {entry.File(path_.parent_path()), entry.Count(), std::make_shared<const RecordForm>(std::move(form))};
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/config.pb.h"
 #include "data/record_form.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -31,7 +32,7 @@ class DatasetInfo {
   std::string NamesLike(const std::string& name) const;
   // Throws an input error for an entry that is somewhere else (on a hub), that the stage cannot use, or with keys of no
   // meaning here.
-  DescribedSet Find(const std::string& name, Stage stage) const;
+  DescribedSet Find(const std::string& name, const StageFacts& facts) const;
 
  private:
   std::filesystem::path path_;

@@ -64,10 +64,9 @@ std::string TemplateText(const DataConfig& data) {
 }
 
 // The rows of a record: one, or of a pair its two sides. `folder`: of its file, where its images are.
-std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const SampleTokenizer& with,
-                              const fs::path& folder) {
-  const Stage stage = with.options().stage;
-  if (IsPreference(stage)) return TokeniseAnswers(ReadAnswers(std::move(record), options, stage), with);
+std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const StageFacts& facts,
+                              const SampleTokenizer& with, const fs::path& folder) {
+  if (facts.of_answers()) return TokeniseAnswers(ReadAnswers(std::move(record), options, facts), with);
   Sample sample = ReadSample(std::move(record), options);
   if (auto* conversation = std::get_if<Conversation>(&sample)) {
     conversation->images = ResolvedImages(std::move(conversation->images), folder);
@@ -84,7 +83,7 @@ struct Block {
 };
 
 Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const SampleOptions& options,
-                const SampleTokenizer& with, bool skip) {
+                const StageFacts& facts, const SampleTokenizer& with, bool skip) {
   Block block;
   block.rows.resize(end - begin);
   block.errors.resize(end - begin);
@@ -93,8 +92,8 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
     try {
       // A record's location begins with its file's path.
       const fs::path folder = options.images ? fs::path(records.Where(record)).parent_path() : fs::path();
-      block.rows[i] =
-          UseRecord(records, record, [&](Json value) { return RowsOf(std::move(value), options, with, folder); });
+      block.rows[i] = UseRecord(records, record,
+                                [&](Json value) { return RowsOf(std::move(value), options, facts, with, folder); });
     } catch (const Error& error) {
       if (!skip) throw;
       block.errors[i] = error.what();
@@ -111,31 +110,35 @@ fs::path DataCacheOf(const DataConfig& data) {
 
 void MakeDataCache(const fs::path& cache) { MakeUserCache(cache, "data", "data.cache"); }
 
-RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage) {
-  if (IsPreference(stage)) {
-    const AnswerSample sample = ReadAnswers(std::move(record), options, stage);
+RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts) {
+  if (facts.of_answers()) {
+    const AnswerSample sample = ReadAnswers(std::move(record), options, facts);
     const auto* texts = std::get_if<TextAnswers>(&sample);
     return {.tokenizer = texts != nullptr, .chat = texts != nullptr && texts->prompt.is_array()};
   }
   const Sample sample = ReadSample(std::move(record), options);
   if (std::holds_alternative<StoredRow>(sample)) return {};
-  if (std::holds_alternative<PlainText>(sample) && stage == STAGE_SFT) {
+  const bool chat = facts.records == Records::kConversations;
+  if (std::holds_alternative<PlainText>(sample) && chat) {
     throw InputError("is plain text, which has no assistant turn");
   }
-  return {.tokenizer = true, .chat = stage == STAGE_SFT};
+  return {.tokenizer = true, .chat = chat};
 }
 
-Preparer::Preparer(const DataConfig& data, Stage stage, const ModelConfig& model, bool works)
+Preparer::Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works)
     : data_(data),
+      facts_(facts),
       works_(works),
       cache_(DataCacheOf(data)),
       sample_options_{RenamedColumns(data), data.system(), SeesImages(model.path())},
-      tokenizer_({model.path(), data.template_(), stage, LossOf(data), IsPreference(stage) ? data.max_length() : 0,
-                  TemplateValuesOf(data), HasImageSettings(model.path()), model.min_pixels(), model.max_pixels()}) {}
+      tokenizer_({model.path(), data.template_(), facts.records, LossOf(data),
+                  facts.of_answers() ? data.max_length() : 0, TemplateValuesOf(data), HasImageSettings(model.path()),
+                  model.min_pixels(), model.max_pixels()}) {}
 
 std::string Preparer::OptionsText(const DataFile& file) const {
-  std::string text = Concat(kFormat, "\n", kReading, "\n", tokenizer_.options().stage, "\n", data_.loss(), "\n",
-                            data_.on_error(), "\n", data_.system(), "\n");
+  std::string text = Concat(kFormat, "\n", kReading, "\n", static_cast<int>(facts_.records),
+                            CanLearnPrompt(facts_) ? " with prompts" : "", "\n", data_.loss(), "\n", data_.on_error(),
+                            "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
@@ -230,7 +233,7 @@ void Preparer::OpenTools(const RecordFile& records) const {
   for (int64_t i = 0; i < records.size(); ++i) {
     RecordWants wants;
     try {
-      wants = WantsOf(records.Read(i), sample_options_, tokenizer_.options().stage);
+      wants = WantsOf(records.Read(i), sample_options_, facts_);
     } catch (const Error&) {
       continue;
     }
@@ -263,7 +266,7 @@ std::vector<std::string> Preparer::FindBroken(const DataFile& file, size_t most)
   for (int64_t begin = 0; begin < records->size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records->size());
     for (const std::string& error :
-         ReadBlock(*records, begin, end, sample_options_, tokenizer_, /*skip=*/true).errors) {
+         ReadBlock(*records, begin, end, sample_options_, facts_, tokenizer_, /*skip=*/true).errors) {
       if (!error.empty() && ++count <= most) broken.push_back(error);
     }
   }
@@ -295,7 +298,7 @@ void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store, bo
   int64_t skipped = 0;
   for (int64_t begin = 0; begin < records.size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records.size());
-    const Block block = ReadBlock(records, begin, end, sample_options_, tokenizer_, skip);
+    const Block block = ReadBlock(records, begin, end, sample_options_, facts_, tokenizer_, skip);
     for (size_t i = 0; i < block.rows.size(); ++i) {
       for (const StoredRow& row : block.rows[i]) writer.Add(row);
       if (!block.rows[i].empty()) continue;

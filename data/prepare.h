@@ -14,6 +14,7 @@
 #include "data/row_store.h"
 #include "data/samples.h"
 #include "data/tokenise.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -21,7 +22,7 @@ namespace trireme {
 struct RecordWants {
   bool tokenizer = false, chat = false;
 };
-RecordWants WantsOf(Json record, const SampleOptions& options, Stage stage);
+RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts);
 
 // Where data is cached: data.cache, or the user's cache directory.
 std::filesystem::path DataCacheOf(const DataConfig& data);
@@ -33,7 +34,7 @@ class Preparer {
  public:
   // `model`: whose path is the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it
   // waits until another one has. `data` outlives it.
-  Preparer(const DataConfig& data, Stage stage, const ModelConfig& model, bool works);
+  Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works);
 
   std::shared_ptr<const RowStore> Prepare(const DataFile& file) const;
   // Tokenizes these records into a store of their own, which is not looked for in the cache.
@@ -59,6 +60,7 @@ class Preparer {
   void TokeniseFile(const RecordFile& records, const std::filesystem::path& store, bool shows) const;
 
   const DataConfig& data_;
+  const StageFacts& facts_;
   const bool works_;
   const std::filesystem::path cache_;
   const SampleOptions sample_options_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -158,6 +159,12 @@ RowExtent RowList::Extent(int64_t row) const {
   RowExtent extent{DocumentLengths(rows_[row]), rows_[row].grids};
   if (extent.documents.empty()) extent.documents = {Length(row)};
   return extent;
+}
+
+std::vector<int64_t> AllRows(const RowSource& rows) {
+  std::vector<int64_t> all(static_cast<size_t>(rows.size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
 }
 
 int64_t RowList::Trained(int64_t row) const { return CountTrained(rows_[row]); }

@@ -93,6 +93,9 @@ std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const Ima
 // One {"input_ids": […]} per line, and images as above; other keys are ignored; rejected as above. Rows without labels.
 std::vector<Row> ReadPrompts(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
+// 0, 1, 2 and so on: all of them, in their order.
+std::vector<int64_t> AllRows(const RowSource& rows);
+
 int64_t CountTrained(const Row& row);
 int64_t CountTrained(const std::vector<Row>& rows);
 

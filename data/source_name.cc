@@ -90,7 +90,7 @@ SourceName ParseSourceName(const std::string& text, const std::string& key, cons
       throw InputError(error.what(), "; it ", info.NamesLike(title), ", either");
     }
   }
-  DescribedSet set = info.Find(title, config.stage());
+  DescribedSet set = info.Find(title, FactsOf(config));
   SourceName name{.path = set.path, .count = set.count, .weight = {}, .form = set.form};
   if (marked) ReadMark(text, mark, key, name);
   return name;

@@ -9,6 +9,7 @@
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "data/stream_rows.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -59,8 +60,7 @@ void CheckStreaming(const Config& config) {
   const auto refuse = [](bool is_set, const char* what, const char* instead) {
     if (is_set) throw InputError("data.streaming: ", what, "; ", instead);
   };
-  refuse(config.stage() != STAGE_PT && config.stage() != STAGE_SFT, "only data of stages pt and sft is streamed",
-         "leave it out");
+  refuse(FactsOf(config).method != MethodKind::kTokens, "only data of stages pt and sft is streamed", "leave it out");
   refuse(config.run().steps() == 0, "how many rows there are is not known before they were read", "set run.steps");
   refuse(config.data().valid_ratio() > 0 || config.data().split_size() > 0,
          "data.valid_ratio and data.split need all rows at once", "set data.valid");
@@ -70,7 +70,7 @@ void CheckStreaming(const Config& config) {
 
 Rows OpenStream(const Config& config, const DataPlace& place) {
   CheckStreaming(config);
-  const auto preparer = std::make_shared<const Preparer>(config.data(), config.stage(), config.model(), place.works);
+  const auto preparer = std::make_shared<const Preparer>(config.data(), FactsOf(config), config.model(), place.works);
   StreamOptions options{.files = StreamedFiles(config),
                         .rows = int64_t{config.run().steps()} * config.run().global_batch(),
                         .batch = config.run().global_batch(),

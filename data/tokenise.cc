@@ -59,12 +59,13 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   const Json& messages = sample.messages;
   if (!HasAnswer(messages)) throw InputError("has no assistant turn, so there is nothing to train on");
   const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
-  if (with.options().stage == STAGE_PT && lone_text) return OfText(messages[0]["content"].get<std::string>(), with);
+  if (with.options().records == Records::kText && lone_text)
+    return OfText(messages[0]["content"].get<std::string>(), with);
   ChatTokens tokens =
       TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools, .variables = sample.variables});
   RefuseLost(sample, tokens);
   std::vector<float> weights =
-      tokens.Weights(with.options().stage == STAGE_PT ? LossOn::kAll : with.options().loss_on, messages);
+      tokens.Weights(with.options().records == Records::kText ? LossOn::kAll : with.options().loss_on, messages);
   std::vector<RowImage> images;
   if (with.options().sees || !sample.images.empty())
     images = ExpandImages(sample.images, *with.images(), tokens.ids, weights);
@@ -100,7 +101,7 @@ namespace {
 StoredRow TokeniseAny(const Sample& sample, const SampleTokenizer& with) {
   if (const auto* row = std::get_if<StoredRow>(&sample)) return OfTokens(*row, with);
   if (const auto* conversation = std::get_if<Conversation>(&sample)) return OfConversation(*conversation, with);
-  if (with.options().stage == STAGE_PT) return OfText(std::get<PlainText>(sample).text, with);
+  if (with.options().records == Records::kText) return OfText(std::get<PlainText>(sample).text, with);
   throw InputError("is plain text, which has no assistant turn; set stage: pt to train on all of it");
 }
 

@@ -1,4 +1,4 @@
-// A sample as a row of tokens with labels: which tokens are trained on, by stage and options.
+// A sample as a row of tokens with labels: which tokens are trained on, by kind of record and options.
 #pragma once
 
 #include <memory>
@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "core/config.pb.h"
 #include "data/image_reader.h"
 #include "data/samples.h"
+#include "stages/stage.h"
 #include "text/chat_tokens.h"
 
 namespace trireme {
@@ -20,7 +20,7 @@ class SampleTokenizer {
   struct Options {
     std::string model;          // the directory with the tokenizer
     std::string chat_template;  // a file; empty: the tokenizer's own
-    Stage stage = STAGE_SFT;
+    Records records = Records::kConversations;
     LossOn loss_on = LossOn::kAnswers;
     int64_t max_length = 0;  // of a prompt with its answer; 0: any
     Json template_values = Json::object();
@@ -42,7 +42,7 @@ class SampleTokenizer {
   mutable std::shared_ptr<const ImageReader> images_;
 };
 
-// pt: text with its end token, every token trained on. sft: a conversation as its template renders it.
+// Plain text with its end token, every token trained on; a conversation as its template renders it.
 // Tokens are used as they are. An input error states what is missing; it does not name the location.
 StoredRow Tokenise(const Sample& sample, const SampleTokenizer& with);
 

@@ -21,8 +21,8 @@
 #include "launch/layout.h"
 #include "models/families.h"
 #include "session/session.h"
-#include "stages/policy_check.h"
-#include "stages/preference_check.h"
+#include "stages/stage.h"
+#include "train/methods/distillation/distillation.h"
 #include "train/methods/policy/policy.h"
 #include "train/methods/preference/preference.h"
 #include "train/plan/teacher_graph.h"
@@ -58,17 +58,17 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool wants_log_probs = arguments.has("log-probs");
   if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
   PlannedModel model = PlanModel(config, job.world());
-  CheckPreference(config);
-  CheckPolicy(config);
-  if (config.stage() == STAGE_PPO) {
+  CheckStage(config);
+  const StageFacts& facts = FactsOf(config);
+  if (facts.baseline == Baseline::kValues) {
     throw InputError(
         "stage: ppo: its advantages come from a value model that a run trains; use stage: grpo with advantages in ",
         "the rows, or train with rl.rollouts");
   }
-  const bool preference = IsPreference(config.stage()), policy = IsPolicy(config.stage());
+  const bool preference = facts.method == MethodKind::kPreference, policy = facts.on_completions();
   const std::string& path = arguments.value("rows");
   const int64_t vocabulary = VocabularyOf(model.graph);
-  if (config.stage() == STAGE_GKD) CheckTeacher(config, vocabulary);
+  if (facts.method == MethodKind::kDistillation) CheckTeacher(config, vocabulary);
   std::vector<Row> rows;
   std::vector<Rollout> rollouts;
   if (policy) {
@@ -94,6 +94,7 @@ void Grads(const Arguments& arguments, Job& job) {
   int64_t tokens = CountTrained(rows);
   if (policy) {
     PolicyPass pass(trainer);
+    if (facts.method == MethodKind::kDistillation) FollowReference(pass, trainer);
     if (pass.reference() != nullptr) pass.reference()->TakeStart();
     pass.BeginGiven(rollouts);
     loss = pass.Pass(0);

@@ -17,6 +17,7 @@
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "stages/preference_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -104,9 +105,9 @@ void PrintSample(int64_t number, const Row& row, const Tokenizer* tokenizer, std
 // What a run would use of it, in the run's own words.
 void PrintTaken(const std::filesystem::path& path, const std::shared_ptr<const RowStore>& store, const Config& config,
                 std::ostream& out) {
-  out << "a run uses " << TakenOf(store, config)->size() << (HasPairs(config.stage()) ? " pairs" : " samples")
-      << " of at most data.max_length = " << config.data().max_length()
-      << (HasPairs(config.stage()) ? " tokens per side\n" : " tokens\n");
+  const bool pairs = FactsOf(config).records == Records::kPairs;
+  out << "a run uses " << TakenOf(store, config)->size() << (pairs ? " pairs" : " samples")
+      << " of at most data.max_length = " << config.data().max_length() << (pairs ? " tokens per side\n" : " tokens\n");
   for (const std::string& line : LeftOutOf(path, *store, config)) out << "  " << line << "\n";
 }
 
@@ -130,13 +131,13 @@ void PrintPair(int64_t number, const RowStore& store, const std::filesystem::pat
 void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& out) {
   const Config& config = look.config;
   const std::filesystem::path& path = file.path;
-  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
   const std::unique_ptr<RecordFile> records = OpenRecords(file);
   out << path.string() << ": " << records->size() << " records\n";
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");
   bool has_tokens = false;
   try {
-    has_tokens = !WantsOf(records->Read(0), preparer.sample_options(), config.stage()).tokenizer;
+    has_tokens = !WantsOf(records->Read(0), preparer.sample_options(), FactsOf(config)).tokenizer;
   } catch (const Error&) {  // preparing says it better, with its place
   }
   if (!has_tokens && config.model().path().empty()) {
@@ -153,16 +154,17 @@ void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& ou
     tokens += store->Length(i);
     trained += store->Trained(i);
   }
-  const int64_t sides = HasPairs(config.stage()) ? 2 : 1;
+  const Records kind = FactsOf(config).records;
+  const int64_t sides = kind == Records::kPairs ? 2 : 1;
   out << store->size() / sides << (sides == 2 ? " pairs, " : " samples, ") << tokens << " tokens, of which " << trained
       << " are trained on; " << store->skipped() << " records skipped\n";
   if (lengths.empty()) return;
   PrintTaken(path, store, config, out);
   const Tokenizer* tokenizer = has_tokens ? nullptr : &preparer.tokenizer().tokenizer();
-  if (HasPairs(config.stage())) return PrintPair(look.sample, *store, path, tokenizer, out);
+  if (kind == Records::kPairs) return PrintPair(look.sample, *store, path, tokenizer, out);
   const int64_t index = IndexOf(look.sample, store->size(), path.string());
   PrintSample(look.sample, store->Read(index), tokenizer, out);
-  if (config.stage() == STAGE_KTO) out << "  label   " << (store->Value(index) > 0.5F ? "true" : "false") << "\n";
+  if (kind == Records::kJudged) out << "  label   " << (store->Value(index) > 0.5F ? "true" : "false") << "\n";
   PrintHistogram(lengths, out);
 }
 

@@ -15,22 +15,23 @@
 #include "core/tensor/torch_errors.h"
 #include "data/answer_samples.h"
 #include "data/answer_tokens.h"
-#include "data/prepare.h"
+#include "data/record_fields.h"
 #include "data/records.h"
+#include "data/tokenise.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
 #include "session/value_head.h"
+#include "stages/stage.h"
 #include "train/step/sequence_scores.h"
 
 namespace trireme {
 namespace {
 
 // The rows of one record: a conversation's, or both sides' of a pair.
-std::vector<Row> ScoredRowsOf(Json record, const Preparer& preparer, int64_t vocabulary) {
-  const AnswerSample sample = ReadScored(std::move(record), preparer.sample_options());
+std::vector<Row> ScoredRowsOf(const AnswerSample& sample, const SampleTokenizer& tokenizer, int64_t vocabulary) {
   std::vector<Row> rows;
-  for (const StoredRow& side : TokeniseAnswers(sample, preparer.tokenizer(), vocabulary)) {
+  for (const StoredRow& side : TokeniseAnswers(sample, tokenizer, vocabulary)) {
     rows.push_back({{side.ids.begin(), side.ids.end()}, std::vector<int64_t>(side.ids.size(), kNotTrained)});
   }
   return rows;
@@ -38,14 +39,23 @@ std::vector<Row> ScoredRowsOf(Json record, const Preparer& preparer, int64_t voc
 
 // By record of the file.
 std::vector<std::vector<Row>> ReadConversations(const std::string& path, const Config& config, int64_t vocabulary) {
-  DataConfig data = config.data();
-  data.set_max_length(0);  // every conversation is scored as it is
-  const Preparer preparer(data, STAGE_RM, config.model(), /*works=*/true);
+  const DataConfig& data = config.data();
+  const ModelConfig& model = config.model();
+  const SampleOptions options{RenamedColumns(data), data.system(), SeesImages(model.path())};
+  // Every conversation is scored as it is, however long.
+  const SampleTokenizer tokenizer({.model = model.path(),
+                                   .chat_template = data.template_(),
+                                   .records = Records::kPairs,
+                                   .template_values = TemplateValuesOf(data),
+                                   .sees = HasImageSettings(model.path()),
+                                   .min_pixels = model.min_pixels(),
+                                   .max_pixels = model.max_pixels()});
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<std::vector<Row>> conversations;
   for (int64_t i = 0; i < records->size(); ++i) {
-    conversations.push_back(
-        UseRecord(*records, i, [&](Json record) { return ScoredRowsOf(std::move(record), preparer, vocabulary); }));
+    conversations.push_back(UseRecord(*records, i, [&](Json record) {
+      return ScoredRowsOf(ReadScored(std::move(record), options), tokenizer, vocabulary);
+    }));
   }
   if (conversations.empty()) throw InputError(path, ": has no records");
   return conversations;
@@ -74,9 +84,7 @@ void Score(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   if (arguments.has("output")) RefuseToOverwrite("--output", arguments.value("output"));
   UseModel(FindModel(arguments, config, job), config);
-  config.set_stage(STAGE_RM);
-  config.set_reference("base");
-  PlannedModel model = PlanModel(config, job.world());
+  PlannedModel model = PlanModel(config, job.world(), HeadKind::kScore);
   const double bias = ScoreBiasOf(config, model.graph);
   const auto conversations = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
   std::vector<Row> rows;

@@ -11,6 +11,7 @@
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "launch/layout.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -25,14 +26,14 @@ void RefuseIndexedFile(const std::string& prefix) {
 
 void Tokenize(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job);
-  if (config.stage() != STAGE_PT) {
+  if (FactsOf(config).records != Records::kText) {
     throw InputError("stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");
   }
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   if (job.rank() != 0) return;
   const std::string prefix = arguments.value("out");
   RefuseIndexedFile(prefix);
-  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
   IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
   int64_t documents = 0, tokens = 0;
   for (const std::string& entry : config.data().train()) {

@@ -1,5 +1,7 @@
 // `trireme train`: trains according to RUN.yaml, or with --dry-run checks it and shows the plan.
 #include <iostream>
+#include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/cli/command.h"
@@ -7,12 +9,14 @@
 #include "core/io/atomic_file.h"
 #include "launch/layout.h"
 #include "parallel/schedule/draw.h"
-#include "stages/policy_check.h"
-#include "train/methods/policy/policy_prompts.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/train_plan.h"
 #include "train/run/data_extent.h"
 #include "train/run/loop.h"
+#include "train/run/method_data.h"
+#ifdef TRIREME_TORCH_VERSION
+#include "train/run/methods.h"
+#endif
 
 namespace trireme {
 namespace {
@@ -21,7 +25,8 @@ void Run(const Config& config, ReportForm report, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, job.world());
 #ifdef TRIREME_TORCH_VERSION
   const int64_t memory = plan.memory.at(static_cast<size_t>(job.rank())).device();
-  RunTraining(plan.config, plan.graph, plan.run, job, {.planned_memory = memory, .report = report});
+  RunTraining(plan.config, plan.graph, plan.run, job, MakeMethod(plan.config),
+              {.planned_memory = memory, .report = report});
 #else
   throw InputError("this trireme was built without torch and can only plan; add --dry-run");
 #endif
@@ -38,15 +43,8 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
   CheckData(config, VocabularyOf(plan.graph));
-  std::string data;
-  const int64_t vocabulary = VocabularyOf(plan.graph);
-  if (IsPolicy(config.stage())) {
-    if (HasPrompts(config))
-      data = ToText(ExtentOf(config, OpenPrompts(config, {.vocabulary = vocabulary}).data), config);
-  } else if (!config.data().train().empty()) {
-    data = ToText(ExtentOf(config, OpenDataSets(config, {.vocabulary = vocabulary})), config);
-  }
-  std::cout << ToText(plan) << data;
+  const std::optional<DataSets> data = OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph)});
+  std::cout << ToText(plan) << (data ? ToText(ExtentOf(config, *data), config) : "");
   if (!arguments.has("svg")) return;
   WriteAtomicFile(svg, DrawSvg(plan.drawn));
 }

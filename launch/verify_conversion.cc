@@ -11,6 +11,7 @@
 #include "core/config/load.h"
 #include "models/families.h"
 #include "models/reward_model.h"
+#include "stages/stage.h"
 #include "train/step/sequence_scores.h"
 #include "train/step/trainer.h"
 #endif
@@ -37,11 +38,11 @@ std::vector<Row> RandomTokens(int64_t vocabulary) {
 }
 
 // Of a reward model, in place of losses.
-std::vector<double> Scores(Config config, Job& job) {
-  config.set_stage(STAGE_RM);
-  const std::unique_ptr<Session> session = Session::Open(config, job, {.trained = false, .dtype = DType::kFp32});
-  session->TakeWeights();
-  return SequenceScoresOf(*session, RandomTokens(VocabularyOf(session->graph())));
+std::vector<double> Scores(const Config& config, Job& job) {
+  Session session(config, PlanModel(config, job.world(), HeadKind::kScore), job,
+                  {.trained = false, .dtype = DType::kFp32});
+  session.TakeWeights();
+  return SequenceScoresOf(session, RandomTokens(VocabularyOf(session.graph())));
 }
 
 // Only the last token of each row is trained: its loss is one entry of the logits' log-softmax.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // Empty if sizes can be expected; otherwise the reason, and what to do.
 std::string WhyExact(const Config& config) {
   const ExpertsConfig& experts = config.experts();
-  if (config.stage() != STAGE_PT && config.stage() != STAGE_SFT) {
+  if (FactsOf(config).method != MethodKind::kTokens) {
     return "a step of this stage waits for its numbers anyway; leave it out, or choose stage pt or sft";
   }
   if (experts.dispatch() == DISPATCH_ALL_GATHER) {

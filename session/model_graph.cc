@@ -12,17 +12,15 @@
 #include "session/file_names.h"
 #include "session/packing.h"
 #include "session/tuning.h"
-#include "stages/policy_check.h"
 #include "stages/ppo_check.h"
-#include "stages/preference_check.h"
 
 namespace trireme {
 namespace {
 
 // A reward model is trained from a causal one, whose value head is new, or from a reward model.
-void TakeValueHead(LayerGraph& graph, const Config& config) {
+void TakeValueHead(LayerGraph& graph, const Config& config, HeadKind head) {
   const bool has_one = HasValueHead(graph);
-  if (config.stage() != STAGE_RM) {
+  if (head != HeadKind::kScore) {
     if (!has_one) return;
     throw InputError(config.model().path(), ": is a reward model, which has scores in place of logits; ",
                      "train it with stage: rm, or let it score with `trireme score`");
@@ -50,7 +48,7 @@ void AddPolicyValues(LayerGraph& graph, const Config& config) {
 // for the same prompt.
 void RefuseSharedPrompts(const LayerGraph& graph, const Config& config) {
   const RopeSpec* rope = LengthDependentRope(graph);
-  const bool policy = IsPolicy(config.stage()), pairs = HasPairs(config.stage()) && config.stage() != STAGE_RM;
+  const bool policy = FactsOf(config).on_completions(), pairs = FactsOf(config).records == Records::kPairs;
   const bool shares = (policy && config.rl().share_prompt()) || (pairs && config.preference().share_prompt());
   if (rope == nullptr || !shares || config.data().max_length() <= LengthLimit(*rope)) return;
   throw InputError(policy ? "rl" : "preference", ".share_prompt: the rotary embedding of ", config.model().path(),
@@ -62,18 +60,20 @@ void RefuseSharedPrompts(const LayerGraph& graph, const Config& config) {
 
 }  // namespace
 
-LayerGraph ReadGraph(const Config& config) {
+LayerGraph ReadGraph(const Config& config) { return ReadGraph(config, FactsOf(config).head); }
+
+LayerGraph ReadGraph(const Config& config, HeadKind head) {
   if (config.model().path().empty()) {
     throw InputError("model.path is empty; set it to the directory of a Hugging Face model");
   }
   LayerGraph graph = BuildGraph(HfConfig::Read(config.model().path()));
   TakeFileNames(graph, std::filesystem::path(config.model().path()));
-  TakeValueHead(graph, config);
+  TakeValueHead(graph, config, head);
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
-  AddPolicyValues(graph, config);
+  if (head == HeadKind::kLogits) AddPolicyValues(graph, config);
   ApplyPacking(graph, config);
-  RefuseSharedPrompts(graph, config);
+  if (head == HeadKind::kLogits) RefuseSharedPrompts(graph, config);
   return graph;
 }
 

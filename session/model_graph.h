@@ -4,10 +4,13 @@
 
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
-// An empty model.path and an impossible model or tuning are input errors.
+// As the stage trains it. An empty model.path and an impossible model or tuning are input errors.
 LayerGraph ReadGraph(const Config& config);
+// With this head, for another use of the model than the stage's: scores, or logits.
+LayerGraph ReadGraph(const Config& config, HeadKind head);
 
 }  // namespace trireme

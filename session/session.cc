@@ -12,9 +12,11 @@
 
 namespace trireme {
 
-PlannedModel PlanModel(const Config& config, int world) {
+PlannedModel PlanModel(const Config& config, int world) { return PlanModel(config, world, FactsOf(config).head); }
+
+PlannedModel PlanModel(const Config& config, int world, HeadKind head) {
   RefuseUnsupported(config);
-  LayerGraph graph = ReadGraph(config);
+  LayerGraph graph = ReadGraph(config, head);
   RunPlan plan = PlanRun(config, graph, world);
   return {std::move(graph), std::move(plan)};
 }
@@ -58,7 +60,6 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
                                              bool trained) const {
   Config config = config_;
   if (options.parallel) *config.mutable_parallel() = *options.parallel;
-  if (options.scores) config.set_stage(STAGE_RM);
   if (options.shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
@@ -67,7 +68,8 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
   config.mutable_tuning()->Clear();
   config.mutable_tuning()->set_kind(TUNING_FULL);
   config.mutable_multi_token_prediction()->Clear();
-  PlannedModel model = PlanModel(config, job_.world());
+  const HeadKind head = options.scores ? HeadKind::kScore : FactsOf(config).head;
+  PlannedModel model = PlanModel(config, job_.world(), head);
   if (!options.parallel && HasExperts(model.graph) != HasExperts(graph_)) {
     throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
                      " model: only one of them has experts, and both share a layout; use one of the same architecture");

@@ -17,6 +17,7 @@
 #include "parallel/executor/model.h"
 #include "session/run_plan.h"
 #include "session/site.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -42,6 +43,8 @@ struct PlannedModel {
   RunPlan plan;
 };
 PlannedModel PlanModel(const Config& config, int world);
+// With this head, for another use than the stage's.
+PlannedModel PlanModel(const Config& config, int world, HeadKind head);
 
 class Session {
  public:

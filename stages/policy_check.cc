@@ -10,6 +10,7 @@
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
 #include "stages/sampler_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -137,8 +138,6 @@ void CheckPolicyReference(const Config& config) {
 
 }  // namespace
 
-bool IsPolicy(Stage stage) { return stage >= STAGE_GRPO; }
-
 int64_t GroupOf(const Config& config) { return config.stage() == STAGE_GKD ? 1 : config.rl().group(); }
 
 std::optional<std::string> RewardModelIn(const std::string& name) {
@@ -153,6 +152,8 @@ int64_t PromptsPerSampling(const Config& config) {
   return int64_t{config.run().global_batch()} * config.rl().steps_per_generation() / GroupOf(config);
 }
 
+bool HasKlLoss(const Config& config) { return config.stage() == STAGE_GRPO && config.rl().beta() > 0; }
+
 bool NeedsOldLogProbs(const Config& config) {
   if (config.stage() == STAGE_GKD) return false;
   if (config.stage() == STAGE_PPO) return true;
@@ -161,7 +162,7 @@ bool NeedsOldLogProbs(const Config& config) {
 }
 
 void CheckPolicy(const Config& config) {
-  if (!IsPolicy(config.stage())) return;
+  if (!FactsOf(config).on_completions()) return;
   if (config.stage() == STAGE_GKD) {
     CheckDistillation(config);
   } else {

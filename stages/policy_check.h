@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// Stages that train on completions: grpo, rloo, reinforce_plus_plus, ppo, and gkd.
-bool IsPolicy(Stage stage);
 // Completions per prompt.
 int64_t GroupOf(const Config& config);
 // Optimizer steps between two samplings.
 int64_t StepsPerSampling(const RlConfig& rl);
 // Prompts of one sampling.
 int64_t PromptsPerSampling(const Config& config);
+// Whether the KL is part of the loss, and not of the reward.
+bool HasKlLoss(const Config& config);
 // Whether log-probabilities before the first update with the completions are computed; otherwise the ratio is 1.
 bool NeedsOldLogProbs(const Config& config);
 

@@ -43,6 +43,8 @@ bool PolicyHasValues(const Config& config) {
   return config.stage() == STAGE_PPO && config.rl().value_model() == kOfPolicy;
 }
 
+bool HasValueModel(const Config& config) { return config.stage() == STAGE_PPO && !PolicyHasValues(config); }
+
 std::string ValueModelOf(const Config& config) {
   if (!config.rl().value_model().empty()) return config.rl().value_model();
   for (const std::string& reward : config.rl().rewards()) {

@@ -10,6 +10,8 @@ namespace trireme {
 // Whether values come from a head on the policy's own layers (rl.value_model: policy); otherwise a value model is
 // trained beside the policy.
 bool PolicyHasValues(const Config& config);
+// Whether that is so.
+bool HasValueModel(const Config& config);
 // The directory that the value model starts from.
 std::string ValueModelOf(const Config& config);
 

@@ -5,9 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/config/schema.h"
 #include "parallel/objectives/pair_losses.h"
-#include "stages/policy_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -94,22 +93,22 @@ void CheckReferenceMemory(const Config& config) {
 
 }  // namespace
 
-bool IsPreference(Stage stage) { return stage >= STAGE_DPO && stage <= STAGE_RM; }
-bool HasPairs(Stage stage) { return IsPreference(stage) && stage != STAGE_KTO; }
-
 const std::string& ReferenceName(const Config& config) {
   return config.stage() == STAGE_GKD ? config.distillation().teacher() : config.reference();
 }
 
+bool ComparesWithItself(const Config& config) {
+  return config.stage() != STAGE_GKD && (config.reference() == "base" || config.reference() == "start");
+}
+
 bool WantsReference(const Config& config) {
   if (config.stage() == STAGE_KTO || config.stage() == STAGE_GKD) return true;
-  if (IsPolicy(config.stage())) return config.rl().beta() > 0 && config.reference() != "none";
+  if (FactsOf(config).method == MethodKind::kPolicy) return config.rl().beta() > 0 && config.reference() != "none";
   return config.stage() == STAGE_DPO && config.reference() != "none" && !config.preference().reference_free();
 }
 
 bool NeedsSecondModel(const Config& config) {
-  const bool own = config.stage() != STAGE_GKD && (config.reference() == "base" || config.reference() == "start");
-  return WantsReference(config) && !(own && config.tuning().kind() == TUNING_LORA);
+  return WantsReference(config) && !(ComparesWithItself(config) && config.tuning().kind() == TUNING_LORA);
 }
 
 bool EstimatesKl(const Config& config) {
@@ -124,10 +123,20 @@ bool SortsAnswers(const Config& config) {
   });
 }
 
-std::string NameOf(Stage stage) { return SpellingOf(*Stage_descriptor()->FindValueByNumber(stage)); }
+double LongerAnswerWeight(const Config& config) {
+  return config.stage() == STAGE_DPO ? config.preference().ld_alpha() : 1;
+}
+
+bool CanLearnPrompt(const StageFacts& facts) { return facts.stage == STAGE_ORPO; }
+
+bool LearnsPrompt(const Config& config) {
+  return CanLearnPrompt(FactsOf(config)) && config.preference().orpo_prompt_nll();
+}
+
+std::string NameOf(Stage stage) { return FactsOf(stage).name; }
 
 void CheckPreference(const Config& config) {
-  if (!IsPreference(config.stage())) return;
+  if (FactsOf(config).method != MethodKind::kPreference) return;
   CheckLosses(config);
   CheckLossOptions(config);
   CheckReference(config);

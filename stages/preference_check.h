@@ -4,15 +4,14 @@
 #include <string>
 
 #include "core/config.pb.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
-// dpo, kto, orpo, simpo, cpo, rm.
-bool IsPreference(Stage stage);
-// Stages whose samples are pairs of answers; the others' are single ones.
-bool HasPairs(Stage stage);
 // What the run compares with, as the configuration names it: reference, or the teacher's directory.
 const std::string& ReferenceName(const Config& config);
+// Whether that is the model itself, as it was: base, or start.
+bool ComparesWithItself(const Config& config);
 // Whether log-probabilities of a reference are computed.
 bool WantsReference(const Config& config);
 // Whether that reference is a second model in memory, and not the trained one without its adapter.
@@ -21,7 +20,12 @@ bool NeedsSecondModel(const Config& config);
 bool EstimatesKl(const Config& config);
 // Whether some loss compares answers over the whole batch.
 bool SortsAnswers(const Config& config);
-// The stage as it is spelt: its objective's name.
+// The weight of an answer's labels beyond the length of the other one; 1: as all others.
+double LongerAnswerWeight(const Config& config);
+// Whether the likelihood of a pair's prompt can be part of the loss, and whether it is.
+bool CanLearnPrompt(const StageFacts& facts);
+bool LearnsPrompt(const Config& config);
+// The stage as it is spelt.
 std::string NameOf(Stage stage);
 
 // Refuses what does not fit together. Nothing for other stages.

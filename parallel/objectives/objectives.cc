@@ -14,7 +14,10 @@
   OBJECTIVE("simpo", MakeSimPo)                 \
   OBJECTIVE("cpo", MakeCpo)                     \
   OBJECTIVE("rm", MakeRewardModel)              \
-  OBJECTIVE("policy", MakePolicyLoss)           \
+  OBJECTIVE("grpo", MakeGrpo)                   \
+  OBJECTIVE("rloo", MakeRloo)                   \
+  OBJECTIVE("reinforce_plus_plus", MakeReinforce) \
+  OBJECTIVE("ppo_policy", MakePpoPolicy)        \
   OBJECTIVE("gkd", MakeDistillation)            \
   OBJECTIVE("value", MakeValueLoss)             \
   OBJECTIVE("ppo", MakePpo)

@@ -24,11 +24,11 @@ struct TermLoss {
 
 class PolicyObjective : public LogProbObjective {
  public:
-  explicit PolicyObjective(const Config& config)
-      : rl_(config.rl()),
-        loss_(PolicyLossOf(config)),
-        ratio_of_(RatioOfLoss(config)),
-        kl_(HasKlLoss(config)),
+  PolicyObjective(const RlConfig& rl, const PolicyRules& rules)
+      : rl_(rl),
+        loss_(rules.loss),
+        ratio_of_(rules.ratio),
+        kl_(rules.kl),
         corrects_(rl_.sampler_correction() != CORRECTION_NONE) {}
 
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override {
@@ -225,6 +225,20 @@ at::Tensor PolicyObjective::Weigh(const LabelLogProbs& found) const {
 
 }  // namespace
 
-std::unique_ptr<Objective> MakePolicyLoss(const Config& config) { return std::make_unique<PolicyObjective>(config); }
+std::unique_ptr<Objective> MakeGrpo(const Config& config) {
+  return std::make_unique<PolicyObjective>(config.rl(), GrpoRules(config.rl()));
+}
+
+std::unique_ptr<Objective> MakeRloo(const Config& config) {
+  return std::make_unique<PolicyObjective>(config.rl(), RlooRules(config.rl()));
+}
+
+std::unique_ptr<Objective> MakeReinforce(const Config& config) {
+  return std::make_unique<PolicyObjective>(config.rl(), ReinforceRules(config.rl()));
+}
+
+std::unique_ptr<Objective> MakePpoPolicy(const Config& config) {
+  return std::make_unique<PolicyObjective>(config.rl(), PpoRules(config.rl()));
+}
 
 }  // namespace trireme

@@ -30,17 +30,22 @@ std::vector<std::string> PolicyLossNames() {
   return names;
 }
 
-PolicyLossKind PolicyLossOf(const Config& config) {
-  if (config.stage() == STAGE_PPO) return {"ppo", PolicyTerm::kClipped, PolicyMean::kTokens, RatioOf::kToken};
-  return *FindPolicyLoss(config.rl().loss());
+PolicyRules GrpoRules(const RlConfig& rl) {
+  PolicyRules rules = ReinforceRules(rl);
+  rules.kl = rl.beta() > 0;
+  return rules;
 }
 
-RatioOf RatioOfLoss(const Config& config) {
-  if (config.stage() == STAGE_RLOO) return RatioOf::kCompletion;
-  const RatioOf asked = config.rl().level() == LEVEL_SEQUENCE ? RatioOf::kMean : RatioOf::kToken;
-  return PolicyLossOf(config).ratio.value_or(asked);
+PolicyRules RlooRules(const RlConfig& rl) { return {*FindPolicyLoss(rl.loss()), RatioOf::kCompletion}; }
+
+PolicyRules ReinforceRules(const RlConfig& rl) {
+  const PolicyLossKind& loss = *FindPolicyLoss(rl.loss());
+  const RatioOf asked = rl.level() == LEVEL_SEQUENCE ? RatioOf::kMean : RatioOf::kToken;
+  return {loss, loss.ratio.value_or(asked)};
 }
 
-bool HasKlLoss(const Config& config) { return config.stage() == STAGE_GRPO && config.rl().beta() > 0; }
+PolicyRules PpoRules(const RlConfig& /*rl*/) {
+  return {{"ppo", PolicyTerm::kClipped, PolicyMean::kTokens}, RatioOf::kToken};
+}
 
 }  // namespace trireme

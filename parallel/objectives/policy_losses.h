@@ -29,10 +29,16 @@ struct PolicyLossKind {
 const PolicyLossKind* FindPolicyLoss(const std::string& name);
 std::vector<std::string> PolicyLossNames();
 
-// The run's loss, and what its ratios are of; the keys have been checked.
-PolicyLossKind PolicyLossOf(const Config& config);
-RatioOf RatioOfLoss(const Config& config);
-// Whether the KL is part of the loss, and not of the reward.
-bool HasKlLoss(const Config& config);
+// An objective's loss, what its ratios are of, and whether the KL is part of it, and not of the reward.
+struct PolicyRules {
+  PolicyLossKind loss;
+  RatioOf ratio;
+  bool kl = false;
+};
+// By the name of the objective; the keys have been checked.
+PolicyRules GrpoRules(const RlConfig& rl);
+PolicyRules RlooRules(const RlConfig& rl);
+PolicyRules ReinforceRules(const RlConfig& rl);
+PolicyRules PpoRules(const RlConfig& rl);
 
 }  // namespace trireme

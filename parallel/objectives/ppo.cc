@@ -17,7 +17,7 @@ constexpr char kPolicyLoss[] = "loss/policy_avg", kValueLoss[] = "loss/value_avg
 class PpoObjective : public Objective {
  public:
   explicit PpoObjective(const Config& config)
-      : policy_(MakeObjective("policy", config)), value_(config.rl(), kValueLoss), weight_(config.rl().vf_coef()) {}
+      : policy_(MakeObjective("ppo_policy", config)), value_(config.rl(), kValueLoss), weight_(config.rl().vf_coef()) {}
 
   std::vector<std::string> SumNames(int64_t mtp_depths) const override {
     std::vector<std::string> names = policy_->SumNames(mtp_depths);

@@ -4,6 +4,7 @@
 #include "data/answer_rows.h"
 #include "data/dataset.h"
 #include "data/mismatched_rows.h"
+#include "data/prepare.h"
 #include "tests/data/scratch.h"
 
 namespace trireme {
@@ -12,10 +13,10 @@ namespace {
 class AnswerSamples : public ScratchTest {
  protected:
   static TextAnswers Read(const std::string& record, Stage stage = STAGE_DPO) {
-    return std::get<TextAnswers>(ReadAnswers(Json::parse(record), {}, stage));
+    return std::get<TextAnswers>(ReadAnswers(Json::parse(record), {}, FactsOf(stage)));
   }
   std::string Refused(const std::string& record, Stage stage = STAGE_DPO) const {
-    return RefusalOf([&] { ReadAnswers(Json::parse(record), {}, stage); });
+    return RefusalOf([&] { ReadAnswers(Json::parse(record), {}, FactsOf(stage)); });
   }
   // "u:q | a:good | a:bad", or the texts alone.
   static std::string Plain(const Json& part) {
@@ -156,6 +157,18 @@ constexpr char kPairs[] =
     "{\"prompt_ids\": [1, 2], \"chosen_ids\": [3, 4, 5], \"rejected_ids\": [6]}\n"
     "{\"prompt_ids\": [7], \"chosen_ids\": [8], \"rejected_ids\": [9, 10, 11, 12, 13, 14, 15, 16]}\n"
     "{\"prompt_ids\": [1], \"chosen_ids\": [2], \"rejected_ids\": [3]}\n";
+
+TEST_F(AnswerRowsTest, StagesThatReadRecordsAlikeShareTheCache) {
+  const Config config = ConfigFor(kPairs, STAGE_DPO);
+  const auto identity = [&](Stage stage) {
+    return Preparer(config.data(), FactsOf(stage), config.model(), true).IdentityOf(config.data().train(0));
+  };
+  EXPECT_EQ(identity(STAGE_DPO), identity(STAGE_SIMPO));
+  EXPECT_NE(identity(STAGE_DPO), identity(STAGE_ORPO)) << "which refuses records that the others take";
+  EXPECT_NE(identity(STAGE_DPO), identity(STAGE_KTO));
+  EXPECT_EQ(identity(STAGE_GKD), identity(STAGE_SFT));
+  EXPECT_NE(identity(STAGE_PT), identity(STAGE_SFT));
+}
 
 TEST_F(AnswerRowsTest, APairIsARowOfTwoDocuments) {
   Config config = ConfigFor(kPairs, STAGE_DPO);

@@ -17,7 +17,7 @@ class DatasetInfoTest : public ScratchTest {
   // The set "one" of this entry, for a stage.
   DescribedSet Described(const std::string& entry, Stage stage = STAGE_SFT) {
     Write("one.json", "[]");
-    return DatasetInfo(Write("dataset_info.json", R"({"one": )" + entry + "}")).Find("one", stage);
+    return DatasetInfo(Write("dataset_info.json", R"({"one": )" + entry + "}")).Find("one", FactsOf(stage));
   }
 
   std::string Formed(const std::string& entry, const std::string& record, Stage stage = STAGE_SFT) {

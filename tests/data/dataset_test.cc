@@ -202,7 +202,7 @@ TEST_F(Dataset, NamesEveryBrokenRecord) {
   for (int i = 0; i < 4; ++i) text += "{broken\n";
   Write("a.jsonl", text);
   const Config config = Run(Named("a.jsonl"));
-  const Preparer preparer(config.data(), config.stage(), config.model(), true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), true);
   const std::vector<std::string> all = preparer.FindBroken(folder_ / "a.jsonl", 9);
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[3].substr(0, (folder_ / "a.jsonl:6: is no").string().size()), (folder_ / "a.jsonl:6: is no").string());
@@ -230,7 +230,7 @@ TEST_F(Dataset, SkipsBrokenRecordsAndContinues) {
   Write("a.jsonl", std::string("{broken\n") + kTwo + "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n");
   const Config config = Run(Named("a.jsonl") + ", on_error: skip");
   EXPECT_EQ(Open(config).train->size(), 2);
-  const Preparer preparer(config.data(), config.stage(), config.model(), true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), true);
   EXPECT_EQ(preparer.Prepare(folder_ / "a.jsonl")->skipped(), 2);
 }
 
@@ -281,7 +281,7 @@ TEST_F(Dataset, WeightsAreCachedWithTheirRows) {
                    R"({"input_ids": [6, 7], "weights": [1, 3]})"
                    "\n");
   const Config config = Run(Named("a.jsonl"));
-  const Preparer preparer(config.data(), config.stage(), config.model(), true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), true);
   for (int from_cache = 0; from_cache < 2; ++from_cache) {
     const std::shared_ptr<const RowStore> store = preparer.Prepare(folder_ / "a.jsonl");
     ASSERT_EQ(store->size(), 3);
@@ -306,7 +306,7 @@ TEST_F(Dataset, WeightsAreCachedWithTheirRows) {
 TEST_F(Dataset, ARowDamagedLaterEndsTheRunAndIsRemoved) {
   Write("a.jsonl", kTwo);
   const Config config = Run(Named("a.jsonl"));
-  const Preparer preparer(config.data(), config.stage(), config.model(), true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), true);
   const std::shared_ptr<const RowStore> store = preparer.Prepare(folder_ / "a.jsonl");
   std::filesystem::path file;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "cache")) {

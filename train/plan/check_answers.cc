@@ -1,16 +1,17 @@
 #include "train/plan/check_answers.h"
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
 void CheckAnswerEvaluation(const Config& config) {
   const EvalConfig& eval = config.eval();
   if (!eval.generate()) return;
-  if (config.stage() != STAGE_SFT) {
+  const StageFacts& facts = FactsOf(config);
+  if (facts.method != MethodKind::kTokens || facts.records != Records::kConversations) {
     throw InputError("eval.generate is for stage sft, whose data has answers to compare with; the stage is ",
-                     NameOf(config.stage()), ": leave it out");
+                     facts.name, ": leave it out");
   }
   if (config.data().loss() == LOSS_ALL) {
     throw InputError("eval.generate: with data.loss all nothing tells prompts from answers; use answers or last_round");

@@ -12,6 +12,7 @@
 #include "data/prepare.h"
 #include "data/source_name.h"
 #include "stages/policy_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -34,11 +35,11 @@ std::vector<DataFile> RecordFiles(const Config& config, Problems& problems) {
 }
 
 // By the first record that can be read; broken ones are for CheckData to name.
-RecordWants WantsOfFile(const DataFile& file, const SampleOptions& options, Stage stage) {
+RecordWants WantsOfFile(const DataFile& file, const SampleOptions& options, const StageFacts& facts) {
   const std::unique_ptr<RecordFile> records = OpenRecords(file);
   for (int64_t i = 0; i < records->size(); ++i) {
     try {
-      return WantsOf(records->Read(i), options, stage);
+      return WantsOf(records->Read(i), options, facts);
     } catch (const Error&) {
     }
   }
@@ -68,17 +69,17 @@ void NameBroken(const Preparer& preparer, const DataFile& file, const Error& err
 
 void CheckDataTools(const Config& config, Problems& problems) {
   problems.Try([&] { CheckTemplateFile(config.data()); });
-  if (IsPolicy(config.stage())) return;  // prompts are read as they are, by OpenPrompts
+  if (FactsOf(config).on_completions()) return;  // prompts are read as they are, by their method
   std::vector<DataFile> files = RecordFiles(config, problems);
   if (files.empty()) return;
   if (config.data().streaming())
     files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
   RecordWants wants;
   problems.Try([&] {
-    const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
+    const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
     for (const DataFile& file : files) {
       problems.Try([&] {
-        const RecordWants more = WantsOfFile(file, preparer.sample_options(), config.stage());
+        const RecordWants more = WantsOfFile(file, preparer.sample_options(), FactsOf(config));
         wants.tokenizer |= more.tokenizer;
         wants.chat |= more.chat;
       });
@@ -91,13 +92,13 @@ void CheckDataTools(const Config& config, Problems& problems) {
 }
 
 void CheckData(const Config& config, int64_t vocabulary) {
-  if (config.data().train().empty() || IsPolicy(config.stage())) return;
+  if (config.data().train().empty() || FactsOf(config).on_completions()) return;
   if (config.data().streaming()) {  // the first records stand for all
     OpenDataSets(config, {.vocabulary = vocabulary, .works = true, .reports = true}).train->Length(0);
     return;
   }
   Problems problems;
-  const Preparer preparer(config.data(), config.stage(), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
   for (const DataFile& file : RecordFiles(config, problems)) {
     try {
       preparer.Prepare(file);

@@ -10,6 +10,7 @@
 #include "data/stream.h"
 #include "parallel/graph/parameters.h"
 #include "stages/sampler_check.h"
+#include "stages/stage.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
@@ -17,11 +18,8 @@ namespace {
 
 constexpr char kMuonName[] = "muon";
 
-// The loss of these stages is the cross-entropy of trained tokens.
-bool TrainsTokens(Stage stage) { return stage == STAGE_PT || stage == STAGE_SFT; }
-
 void CheckTokenOptions(const Config& config) {
-  if (TrainsTokens(config.stage())) return;
+  if (FactsOf(config).method == MethodKind::kTokens) return;
   const auto refuse = [](const char* key, double value) {
     if (value > 0) throw InputError(key, " = ", value, " is for stages pt and sft; leave it out");
   };
@@ -104,10 +102,7 @@ void CheckWholeTensors(const Config& config) {
 
 // The model without its adapter is not the model as it was: nothing can be compared with it.
 void CheckPairStart(const Config& config) {
-  const Stage stage = config.stage();
-  const bool alone =
-      TrainsTokens(stage) || stage == STAGE_RM || stage == STAGE_ORPO || stage == STAGE_SIMPO || stage == STAGE_CPO;
-  if (config.tuning().init() == ADAPTER_INIT_LORA || alone) return;
+  if (config.tuning().init() == ADAPTER_INIT_LORA || !FactsOf(config).reference) return;
   throw InputError(
       "tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
       "change, so that the model without its adapter is no reference; use tuning.init lora");

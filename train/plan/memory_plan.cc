@@ -16,6 +16,7 @@
 #include "stages/distillation_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
+#include "stages/stage.h"
 #include "train/plan/activations.h"
 #include "train/plan/reward_graph.h"
 #include "train/plan/teacher_graph.h"
@@ -73,7 +74,7 @@ class Planner {
       AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
     }
     AddPacked(LayersOn(pipeline_rank), memory);
-    if (in_.config.stage() == STAGE_PPO && !PolicyHasValues(in_.config)) AddValueModel(memory);
+    if (HasValueModel(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
     if (in_.stages.at(0).begin == 0 && in_.placement.SiteOf(0).rank == pipeline_rank) {
       memory.host += int64_t{in_.config.memory().vision_features_mb()} << 20;  // where the tower is
@@ -242,7 +243,7 @@ class Planner {
       bytes += ReferenceBytes(dense_[trained], dense_ranks, LayersOn(pipeline_rank)) +
                ReferenceBytes(experts_[trained], ShardRanks(grids, GridKind::kExpert), LayersOn(pipeline_rank));
     }
-    if (in_.config.stage() == STAGE_GKD) bytes = TeacherBytes(dense_ranks);
+    if (FactsOf(in_.config).method == MethodKind::kDistillation) bytes = TeacherBytes(dense_ranks);
     const bool offload = in_.config.memory().offload_reference();
     const bool leaves = offload || in_.config.preference().precompute_ref_log_probs();
     memory.values += leaves ? std::max<int64_t>(bytes - memory.activations, 0) : bytes;

@@ -10,17 +10,15 @@ namespace trireme {
 LayerGraph RewardGraph(const Config& config, const std::string& directory) {
   if (directory.empty()) throw InputError("rl.rewards has 'model:' without a directory; write model:DIR");
   Config scored;
-  scored.set_stage(STAGE_RM);
   scored.mutable_model()->set_path(directory);
   scored.mutable_model()->set_dtype(config.model().dtype());
   scored.mutable_tuning()->set_kind(TUNING_FULL);
-  LayerGraph graph = ReadGraph(scored);
+  LayerGraph graph = ReadGraph(scored, HeadKind::kScore);
   ScoreBiasOf(scored, graph);
   return graph;
 }
 
 void CheckValueModel(const Config& config, int64_t vocabulary) {
-  if (PolicyHasValues(config)) return;
   const std::string directory = ValueModelOf(config);
   const int64_t theirs = VocabularyOf(RewardGraph(config, directory));
   if (theirs == vocabulary) return;

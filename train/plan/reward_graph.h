@@ -12,8 +12,7 @@ namespace trireme {
 // Refuses a directory that has no reward model.
 LayerGraph RewardGraph(const Config& config, const std::string& directory);
 
-// Refuses a value model of stage ppo that is none, or that has another number of tokens than the policy; a policy with
-// a value head of its own needs none.
+// Refuses a value model that is none, or that has another number of tokens than the policy.
 void CheckValueModel(const Config& config, int64_t vocabulary);
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "stages/distillation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
+#include "stages/stage.h"
 #include "train/plan/reward_graph.h"
 
 namespace trireme {
@@ -47,15 +48,16 @@ double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 }  // namespace
 
 bool Samples(const Config& config) {
-  if (config.stage() == STAGE_GKD) return DistillationSamples(config);
-  return IsPolicy(config.stage()) && config.rl().rollouts().empty() && config.rl().sampler().endpoint().empty();
+  if (FactsOf(config).method == MethodKind::kDistillation) return DistillationSamples(config);
+  return FactsOf(config).on_completions() && config.rl().rollouts().empty() && config.rl().sampler().endpoint().empty();
 }
 
 SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids) {
   const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();
   const int64_t replicas = grids.dense.Size("dp");
   SamplingPlan plan{.rows = std::min((rows + replicas - 1) / replicas, kMostSampledRows)};
-  if (IsPolicy(config.stage()) && config.rl().rollouts().empty()) plan.reward_bytes = RewardBytes(config, grids);
+  if (FactsOf(config).on_completions() && config.rl().rollouts().empty())
+    plan.reward_bytes = RewardBytes(config, grids);
   if (HasSamplingLayout(config)) {
     const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
     plan.weight_bytes =

@@ -15,9 +15,11 @@
 #include "session/tuning.h"
 #include "stages/distillation_check.h"
 #include "stages/policy_check.h"
+#include "stages/ppo_check.h"
 #include "stages/preference_check.h"
 #include "stages/reference_sync_check.h"
 #include "stages/sampler_check.h"
+#include "stages/stage.h"
 #include "train/evaluation/best_evaluation.h"
 #include "train/plan/check_answers.h"
 #include "train/plan/check_inputs.h"
@@ -54,8 +56,8 @@ LayerGraph ReadModel(const Config& config) {
 
 // A reference of its own directory speaks of the same tokens, in the same architecture.
 void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
-  if (config.stage() == STAGE_GKD) return CheckTeacher(config, VocabularyOf(graph));
-  if (config.stage() == STAGE_PPO) CheckValueModel(config, VocabularyOf(graph));
+  if (FactsOf(config).method == MethodKind::kDistillation) return CheckTeacher(config, VocabularyOf(graph));
+  if (HasValueModel(config)) CheckValueModel(config, VocabularyOf(graph));
   const std::string& name = config.reference();
   if (!WantsReference(config) || name == "base" || name == "start") return;
   CheckThere("reference", name);
@@ -144,8 +146,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   CheckTrainingOptions(config, problems);
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });
-  problems.Try([&] { CheckPreference(config); });
-  problems.Try([&] { CheckPolicy(config); });
+  problems.Try([&] { CheckStage(config); });
   problems.Try([&] { CheckReferenceSync(config); });
   CheckDataTools(config, problems);
   LayerGraph graph;

@@ -11,6 +11,7 @@
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/config/scalar.h"
+#include "stages/stage.h"
 #include "train/report/screen.h"
 
 namespace trireme {
@@ -62,7 +63,7 @@ bool HasChatTemplate(const Config& config) {
 // if it has no tokenizer, as with rows of token ids.
 std::string GenerateWords(const Config& config, const std::string& model_words) {
   if (!Exists(std::filesystem::path(config.model().path()) / "tokenizer.json")) return "";
-  if (config.stage() == STAGE_PT || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
+  if (FactsOf(config).records == Records::kText || !HasChatTemplate(config)) return model_words + " --prompt 'Hello'";
   std::string words = model_words + " --chat";
   if (!config.data().template_().empty()) words += " --set " + ShellWord("data.template=" + config.data().template_());
   if (!config.data().system().empty())
@@ -78,8 +79,8 @@ void PrintNext(const Config& config, const std::filesystem::path& output, const 
   const bool adapter = config.tuning().kind() == TUNING_LORA;
   const bool has_base = !adapter || config.model().init() == MODEL_INIT_WEIGHTS;
   const std::string words = "--model " + (adapter ? model + " --adapters " + final : final);
-  const std::string use =
-      config.stage() == STAGE_RM ? "score " + words + " --data FILE.jsonl" : GenerateWords(config, "generate " + words);
+  const std::string use = FactsOf(config).head == HeadKind::kScore ? "score " + words + " --data FILE.jsonl"
+                                                                   : GenerateWords(config, "generate " + words);
   out << "next:\n";
   if (has_base && !use.empty()) out << "  " << program << " " << use << "\n";
   if (adapter && has_base) {

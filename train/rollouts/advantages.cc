@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -75,18 +76,19 @@ std::vector<double> TotalsOf(const RewardTable& table) {
 std::vector<double> AdvantagesOf(const std::vector<double>& totals, int64_t group, const Config& config) {
   TRIREME_CHECK(std::ssize(totals) % group == 0) << totals.size() << " completions in groups of " << group;
   const ScaleRewards scale = config.rl().scale_rewards();
-  const bool grpo = config.stage() == STAGE_GRPO;
+  const Baseline baseline = FactsOf(config).baseline;
+  const bool scales = baseline == Baseline::kGroup;
   std::vector<double> advantages;
   for (size_t first = 0; first < totals.size(); first += static_cast<size_t>(group)) {
     const std::span<const double> one(totals.data() + first, static_cast<size_t>(group));
-    if (config.stage() == STAGE_RLOO) {
+    if (baseline == Baseline::kOthers) {
       AddLeftOut(one, advantages);
     } else {
-      AddGroup(one, grpo && scale == SCALE_GROUP, advantages);
+      AddGroup(one, scales && scale == SCALE_GROUP, advantages);
     }
   }
-  if (grpo && scale == SCALE_BATCH) DivideBy(DeviationOf(totals), advantages);
-  if (config.stage() == STAGE_REINFORCE_PLUS_PLUS) DivideBy(DeviationOf(advantages), advantages);
+  if (scales && scale == SCALE_BATCH) DivideBy(DeviationOf(totals), advantages);
+  if (baseline == Baseline::kBatch) DivideBy(DeviationOf(advantages), advantages);
   for (double& advantage : advantages) advantage = std::isnan(advantage) ? 0 : advantage;
   return advantages;
 }

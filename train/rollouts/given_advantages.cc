@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "stages/stage.h"
 #include "train/rollouts/rollout_file.h"
 
 namespace trireme {
@@ -11,7 +12,7 @@ std::vector<Rollout> ReadGivenAdvantages(const std::string& path, int64_t vocabu
   std::vector<Rollout> rollouts = ReadRollouts(path, {.vocabulary = vocabulary});
   const bool known = !rollouts.front().log_probs.empty();
   for (size_t i = 0; i < rollouts.size(); ++i) {
-    const bool taught = config.stage() == STAGE_GKD;
+    const bool taught = FactsOf(config).method == MethodKind::kDistillation;
     if (taught && (rollouts[i].advantage || !rollouts[i].log_probs.empty())) {
       throw InputError(path, ":", i + 1,
                        ": has an advantage or old_logprobs, which have no part in stage gkd; leave them out");

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -27,7 +28,7 @@ Replay::Replay(const Config& config, std::vector<Rollout> rollouts, const std::s
     }
     names_.assign(found.begin(), found.end());
   }
-  if (config.stage() == STAGE_PPO) CheckForPpo(path);
+  if (FactsOf(config).baseline == Baseline::kValues) CheckForPpo(path);
   CheckRewards(path);
   if (config.rl().sampler_correction() == CORRECTION_NONE) return;
   for (size_t i = 0; i < rollouts_.size(); ++i) {

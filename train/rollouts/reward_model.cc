@@ -26,7 +26,7 @@ AnswerSample ScoredSampleOf(const Judged& one) {
 }  // namespace
 
 RewardModel::RewardModel(const Session& policy, const std::string& directory)
-    : tokenizer_({.model = directory, .chat_template = {}, .stage = STAGE_RM}),
+    : tokenizer_({.model = directory, .chat_template = {}, .records = Records::kPairs}),
       model_(policy.OpenFrozen(directory, {.shard = policy.config().memory().shard_reference(), .scores = true})),
       bias_(ScoreBiasOf(model_->config(), model_->graph())) {
   model_->TakeWeights();

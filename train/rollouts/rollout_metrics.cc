@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -49,7 +50,7 @@ MetricValues RewardMetrics(const RewardTable& table, const Config& config) {
   const std::vector<double> totals = TotalsOf(table);
   AddIfNumber(metrics, "reward", MeanOf(totals));
   AddIfNumber(metrics, "reward_std", DeviationOf(totals));
-  const bool all = config.stage() == STAGE_GRPO && config.rl().scale_rewards() == SCALE_BATCH;
+  const bool all = FactsOf(config).baseline == Baseline::kGroup && config.rl().scale_rewards() == SCALE_BATCH;
   metrics["frac_reward_zero_std"] = ShareWithoutSpread(totals, table.group, all);
   return metrics;
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/rollout.h"
+#include "train/step/no_step.h"
 
 namespace trireme {
 
@@ -18,9 +18,10 @@ struct SharedWeights {
 };
 
 // Completions did not come from outside, on any rank, and nothing of their sampling was trained: the run can be saved.
-class SamplerError : public Error {
+class SamplerError : public NoStep {
  public:
-  using Error::Error;
+  using NoStep::NoStep;
+  const char* missing() const override { return "completions"; }
 };
 
 class RolloutSource {

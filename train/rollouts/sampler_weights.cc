@@ -65,14 +65,14 @@ void PostReload(const Config& config, const fs::path& target, int64_t steps) {
 
 }  // namespace
 
-SamplerWeights::SamplerWeights(Trainer& trainer, const RunInputs& inputs)
-    : config_(inputs.config),
+SamplerWeights::SamplerWeights(Trainer& trainer)
+    : config_(trainer.session().config()),
       trainer_(trainer),
       job_(trainer.session().job()),
       directory_(fs::absolute(config_.rl().sampler().weights())),
       scratch_(directory_ / kExportScratch),
-      adapter_(inputs.graph.adapter.has_value()),
-      header_(HeaderOf(config_, inputs.graph, inputs.plan, job_.world())) {
+      adapter_(trainer.session().graph().adapter.has_value()),
+      header_(HeaderOf(config_, trainer.session().graph(), trainer.session().plan(), job_.world())) {
   const SamplerConfig& sampler = config_.rl().sampler();
   if (job_.rank() != 0) return;
   std::error_code error;

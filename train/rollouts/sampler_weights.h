@@ -11,7 +11,6 @@
 #include "train/report/logged_step.h"
 #include "train/rollouts/completion_endpoint.h"
 #include "train/rollouts/rollout_source.h"
-#include "train/states/run_inputs.h"
 #include "train/states/run_saver.h"
 #include "train/step/trainer.h"
 
@@ -19,8 +18,8 @@ namespace trireme {
 
 class SamplerWeights {
  public:
-  // `trainer` and `inputs` outlive it. Collective.
-  SamplerWeights(Trainer& trainer, const RunInputs& inputs);
+  // `trainer` outlives it. Collective.
+  explicit SamplerWeights(Trainer& trainer);
 
   // What the sampler has for the sampling of this number, after that many optimizer steps: exported and announced if
   // one is due; the first of a process always is, since the sampler may have any. Throws a SamplerError where it cannot

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "stages/policy_check.h"
+#include "stages/stage.h"
 #include "train/rollouts/followed_rollouts.h"
 #include "train/step/batch_ramp.h"
 #include "train/step/batch_sampler.h"
@@ -14,7 +15,7 @@ namespace trireme {
 
 int64_t StepsPerEpoch(const Config& config, int64_t rows) {
   const int64_t batch = config.run().global_batch();
-  if (!IsPolicy(config.stage())) return (rows + batch - 1) / batch;
+  if (!FactsOf(config).on_completions()) return (rows + batch - 1) / batch;
   return rows / PromptsPerSampling(config) * StepsPerSampling(config.rl());
 }
 
@@ -43,7 +44,7 @@ DataExtent ExtentOf(const Config& config, const DataSets& data) {
 
 std::string ToText(const DataExtent& extent, const Config& config) {
   std::ostringstream text;
-  const bool policy = IsPolicy(config.stage());
+  const bool policy = FactsOf(config).on_completions();
   text << std::fixed << std::setprecision(2) << "data: ";
   if (policy && FollowsRollouts(config)) {
     text << "completions of " << config.rl().rollouts() << ", as they come";

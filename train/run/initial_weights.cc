@@ -14,9 +14,9 @@
 #include "session/tuning.h"
 #include "session/value_head.h"
 #include "stages/ppo_check.h"
-#include "train/methods/policy/value_model.h"
 #include "train/plan/reward_graph.h"
 #include "train/states/resume.h"
+#include "train/step/model_folders.h"
 
 namespace trireme {
 namespace {
@@ -57,7 +57,7 @@ void CheckOtherModels(const Config& config, const std::filesystem::path& checkpo
                      "; keep that run's settings, or start over: another run.output, and run.resume: auto");
   };
   if (config.reference_sync().steps() > 0) want(kReferenceFolder, "reference_sync.steps");
-  if (config.stage() != STAGE_PPO || PolicyHasValues(config)) return;
+  if (!HasValueModel(config)) return;
   want(kValueFolder, "stage: ppo");
   const StoreReader reader(checkpoint / kValueFolder);
   CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer());
@@ -74,21 +74,20 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 
-void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
-                        Reference* reference) {
+void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job, Method& method) {
   if (!start.checkpoint) {
     if (job.rank() == 0) SayWhereHeadComesFrom(trainer.session().config(), graph);
     if (job.rank() == 0) WarnUntrainedTokens(trainer.session().config().model(), graph);
     trainer.session().TakeWeights();
-    if (reference != nullptr) reference->TakeStart();
+    if (method.wants_start()) method.TakeStart();
     return;
   }
   StoreReader reader(*start.checkpoint);
   if (!graph.adapter) {
     PrepareStates(reader, trainer, job);
-  } else if (reference != nullptr && reference->wants_start()) {
+  } else if (method.wants_start()) {
     trainer.session().TakeWeights();
-    reference->TakeStart();
+    method.TakeStart();
   } else {
     // Of the base model alone: what its adapter trains is read next.
     const StateTensors initial(reader, kInitialState);

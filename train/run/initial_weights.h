@@ -6,8 +6,8 @@
 #include "core/comm/job.h"
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
+#include "train/methods/method.h"
 #include "train/states/run_start.h"
-#include "train/step/reference.h"
 #include "train/step/trainer.h"
 
 namespace trireme {
@@ -17,9 +17,8 @@ namespace trireme {
 void CheckInitialWeights(const Config& config, const LayerGraph& graph, const RunStart& start,
                          const checkpoint::DataPosition& data);
 
-// After the check. `reference` keeps what it wants of the weights that training started from; may be null. Collective.
-void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job,
-                        Reference* reference = nullptr);
+// After the check. The method keeps what it wants of the weights that training started from. Collective.
+void LoadInitialWeights(const LayerGraph& graph, const RunStart& start, Trainer& trainer, Job& job, Method& method);
 
 // Logs a warning about MTP layers in the model's files that the run does not use. An adapter
 // leaves its base complete.

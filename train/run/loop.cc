@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
@@ -20,16 +22,10 @@
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
-#include "data/dataset.h"
-#include "data/prefetch.h"
 #include "parallel/graph/costs.h"
-#include "stages/policy_check.h"
-#include "stages/preference_check.h"
 #include "train/evaluation/answer_evaluator.h"
 #include "train/evaluation/best_evaluation.h"
-#include "train/evaluation/evaluator.h"
-#include "train/methods/policy/policy_steps.h"
-#include "train/methods/preference/preference.h"
+#include "train/methods/method.h"
 #include "train/report/report_client.h"
 #include "train/report/run_report.h"
 #include "train/run/initial_weights.h"
@@ -40,10 +36,8 @@
 #include "train/states/run_record.h"
 #include "train/states/run_saver.h"
 #include "train/states/run_start.h"
-#include "train/step/batch_ramp.h"
-#include "train/step/batch_sampler.h"
 #include "train/step/learning_rate.h"
-#include "train/step/row_sharing.h"
+#include "train/step/no_step.h"
 #include "train/step/trainer.h"
 
 namespace trireme {
@@ -64,19 +58,12 @@ checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
 // One run: the state that its steps share.
 class Run {
  public:
-  Run(const RunInputs& inputs, OutputLock& lock, Job& job, const ScreenOptions& screen)
+  Run(const RunInputs& inputs, std::unique_ptr<Method> method, OutputLock& lock, Job& job, const ScreenOptions& screen)
       : config_(inputs.config),
         graph_(inputs.graph),
         job_(job),
         data_(inputs.data),
-        rows_(data_.train),
-        order_({.rows = data_.train->size(),
-                .batch = config_.run().global_batch(),
-                .shuffle = config_.data().shuffle() && !config_.data().streaming(),
-                .seed = static_cast<uint64_t>(config_.run().seed()),
-                .ramp = BatchRampOf(config_.run())}),
         total_steps_(inputs.total_steps),
-        steps_per_epoch_(std::max<int64_t>(inputs.steps_per_epoch, 1)),
         start_at_(inputs.start),
         answers_(config_.eval().generate() ? std::make_unique<AnswerEvaluator>(config_, *data_.valid) : nullptr),
         best_(config_.run(), BestBefore(config_, start_at_)),
@@ -84,11 +71,12 @@ class Run {
         directory_(start_at_.output),
         trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
-        trainer_(session_) {
-    if (IsPreference(config_.stage())) preference_ = std::make_unique<PreferencePass>(trainer_, start_at_.checkpoint);
-    if (IsPolicy(config_.stage())) policy_ = std::make_unique<PolicySteps>(trainer_, inputs);
-    LoadInitialWeights(graph_, start_at_, trainer_, job, ReferenceOrNull());
-    if (preference_) preference_->Precompute(*data_.train, order_.options(), total_steps_, data_.valid.get());
+        trainer_(session_),
+        method_(std::move(method)) {
+    method_->Begin({.trainer = trainer_, .start = start_at_, .total_steps = total_steps_});
+    LoadInitialWeights(graph_, start_at_, trainer_, job, *method_);
+    method_->Prepare();
+    others_ = method_->others();
     if (job.rank() == 0) WarnUnused(config_, graph_);
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
@@ -96,7 +84,9 @@ class Run {
                                    .keep = config_.run().keep(),
                                    .trained_only = graph_.adapter.has_value(),
                                    .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
-    SaveOtherModels();
+    for (const OtherModel& model : others_) {
+      saver_->Add(model.folder, *model.session, model.trainer == nullptr ? nullptr : &model.trainer->optimizer());
+    }
     lock.RunBegins();
     if (job.rank() == 0) {
       WriteRecord(directory_, config_);
@@ -115,14 +105,13 @@ class Run {
   void AllSteps() {
     const StopSignals signals(/*speaks=*/job_.rank() == 0);
     start_ = Clock::now();
-    if (done_ < total_steps_ && !policy_) ReadRowsOf(done_ + 1);
     bool asked = false, stops = best_.StopsRun();
     while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
       const LoggedStep logged = OneStepOrSave(++done_);
       asked |= trainer_.stop_agreed();
       const bool improved = logged.evaluation && best_.Take(done_, logged.evaluation->loss);
-      stops = (asked || best_.StopsRun()) && CanStop();
+      stops = (asked || best_.StopsRun()) && method_->EndsWindow(done_);
       const bool last = stops || done_ == total_steps_;
       const int64_t steps_here = done_ - start_at_.step;
       if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
@@ -144,13 +133,16 @@ class Run {
                               .final_step = FinalStep() < done_ ? FinalStep() : 0});
   }
 
-  // The last checkpoint, or the best one, as a Hugging Face directory, or a PEFT adapter; a value model beside it.
+  // The last checkpoint, or the best one, as a Hugging Face directory, or a PEFT adapter; other trained models beside
+  // it.
   void WriteFinal() {
     WriteHeatMap();
     if (job_.rank() == 0) WarnUnused(config_, graph_);
     std::filesystem::path chosen = CheckpointPath(directory_, FinalStep());
     if (FinalStep() == start_at_.step) chosen = *start_at_.checkpoint;  // nothing was left to train
-    if (ValueModelOrNull() != nullptr) Export(HfDirectory(chosen / kValueFolder), "final_value", nullptr);
+    for (const OtherModel& model : others_) {
+      if (model.trainer != nullptr) Export(HfDirectory(chosen / model.folder), "final_" + model.name, nullptr);
+    }
     const HfDirectory checkpoint(chosen);
     const AveragedWeights averages(checkpoint, graph_);
     Export(checkpoint, "final", config_.optimizer().ema() > 0 ? &averages : nullptr);
@@ -162,30 +154,31 @@ class Run {
         ProgressOf(config_, {.step = step,
                              .updates = trainer_.optimizer().step(),
                              .rows = data_.train->size(),
-                             .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
-                             .kl_coefficient = PpoOrNull() ? PpoOrNull()->kl_coefficient() : std::nullopt});
+                             .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt});
+    method_->AddTo(progress);
     best_.AddTo(progress);
     return progress;
   }
 
-  // A sampler outside that fails takes nothing along: the steps before are saved.
+  // A step that cannot begin takes nothing along: the steps before are saved.
   LoggedStep OneStepOrSave(int64_t step) {
     try {
       return OneStep(step);
-    } catch (const SamplerError&) {
+    } catch (const NoStep& error) {
       done_ = step - 1;
       const bool saved = done_ == start_at_.step || SavesAt(done_, /*improved=*/false);
       if (!saved) saver_->Save(ProgressAt(done_));
       saver_->Finish();
       if (job_.rank() == 0 && done_ > start_at_.step) {
-        TRIREME_LOG(WARNING) << "no completions for step " << step << "; " << CheckpointPath(directory_, done_).string()
+        TRIREME_LOG(WARNING) << "no " << error.missing() << " for step " << step << "; "
+                             << CheckpointPath(directory_, done_).string()
                              << " has the steps before it: start the run again to resume";
       }
       throw;
     }
   }
 
-  void Export(const HfDirectory& checkpoint, const char* to, const TensorChange* change) {
+  void Export(const HfDirectory& checkpoint, const std::string& to, const TensorChange* change) {
     ExportHuggingFace(checkpoint, directory_ / to, {.change = change, .replace = start_at_.same_run},
                       {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
   }
@@ -198,41 +191,26 @@ class Run {
 
   LoggedStep OneStep(int64_t step) {
     const Clock::time_point start = Clock::now();
-    const double waited_before = rows_.waited_seconds();
-    const StepRows batch = policy_ ? StepRows() : TakeRowsOf(step);
     LoggedStep logged{.step = step,
                       .total_steps = total_steps_,
-                      .learning_rate = LearningRate(config_.optimizer(), step, total_steps_),
-                      .epoch = order_.EpochAt(step)};
+                      .learning_rate = LearningRate(config_.optimizer(), step, total_steps_)};
     for (Trainer* trainer : Trainers()) trainer->optimizer().BeginStep(logged.learning_rate);
-    if (preference_) {
-      preference_->Pass(rows_, batch.rows, step);
-      logged.metrics = preference_->metrics();
-    } else if (policy_) {
-      logged.loss = policy_->Pass(step);
-      logged.epoch = policy_->EpochAt(step);
-    } else {
-      KeptFeatures* kept = trainer_.model().kept_features();
-      if (kept != nullptr) kept->TakeUses();  // those of an evaluation
-      trainer_.StartPass(rows_, batch.rows, batch.places);
-      if (SharesByCost())
-        logged.metrics = {{"imbalance", batch.imbalance}, {"imbalance_in_order", batch.imbalance_in_order}};
-      if (kept != nullptr) logged.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
-    }
+    method_->Pass(step);
     const GradientReport report = FinishGradients();
-    if (!policy_) logged.loss = trainer_.loss();
+    StepResult result = method_->Result();
+    logged.loss = result.loss;
+    logged.epoch = result.epoch;
+    logged.metrics = std::move(result.metrics);
+    logged.data_seconds = result.waited_seconds;
     logged.mtp_loss = trainer_.mtp_losses();
     logged.grad_norm = report.norm;
-    const GradientReport of_values = FinishValueGradients();
-    logged.skipped = WhyNoUpdate(step, logged.loss, of_values.finite ? report : of_values);
+    const GradientReport of_others = FinishOtherGradients(logged.metrics);
+    logged.skipped = WhyNoUpdate(step, logged.loss, of_others.finite ? report : of_others);
     UpdateModels(logged.learning_rate, logged.skipped.empty());
-    if (Reference* reference = ReferenceOrNull()) reference->Sync(step);
+    method_->AfterUpdate(step);
     logged.experts = Balance(logged.skipped.empty());
-    if (policy_) logged.metrics = policy_->metrics();
-    if (ValueModelOrNull() != nullptr) logged.metrics["value/grad_norm"] = of_values.norm;
     logged.step_seconds = SecondsSince(start);
-    logged.data_seconds = rows_.waited_seconds() - waited_before;
-    policy_ ? AddSpeed(policy_->rows(), policy_->all_rows(), logged) : AddSpeed(rows_, batch.rows, logged);
+    AddSpeed(*result.rows, result.chosen, logged);
     if (EvaluatesAt(step)) logged.evaluation = Evaluate(step);
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
@@ -240,10 +218,12 @@ class Run {
     return logged;
   }
 
-  // Of the model, and of the value model where there is one.
+  // Of the run's own model, and of those that are trained beside it.
   std::vector<Trainer*> Trainers() {
     std::vector<Trainer*> trainers = {&trainer_};
-    if (ValueModel* values = ValueModelOrNull()) trainers.push_back(&values->trainer());
+    for (const OtherModel& model : others_) {
+      if (model.trainer != nullptr) trainers.push_back(model.trainer);
+    }
     return trainers;
   }
 
@@ -259,65 +239,25 @@ class Run {
     }
   }
 
-  // Of the value model of stage ppo. Its routers' numbers are no part of the log.
-  GradientReport FinishValueGradients() {
-    ValueModel* values = ValueModelOrNull();
-    if (values == nullptr) return {};
-    GradientReport report = values->trainer().FinishGradients();
-    values->trainer().TakeBalance();
-    if (!report.finite) report.source = "the value model: " + report.source;
-    return report;
-  }
-
-  // Checkpoints contain what the directories that the run was started with do not have.
-  void SaveOtherModels() {
-    Reference* reference = ReferenceOrNull();
-    if (reference != nullptr && reference->saved() != nullptr)
-      saver_->Add(kReferenceFolder, *reference->saved(), nullptr);
-    if (ValueModel* values = ValueModelOrNull())
-      saver_->Add(kValueFolder, values->session(), &values->trainer().optimizer());
-  }
-
-  PpoPass* PpoOrNull() { return policy_ ? policy_->ppo() : nullptr; }
-  ValueModel* ValueModelOrNull() { return PpoOrNull() != nullptr ? PpoOrNull()->value_model() : nullptr; }
-
-  Reference* ReferenceOrNull() {
-    if (preference_) return preference_->reference();
-    return policy_ ? policy_->reference() : nullptr;
-  }
-
-  // Updates that share completions are not parted: log-probabilities before the first of them would be lost.
-  bool CanStop() const { return !policy_ || policy_->EndsSampling(done_); }
-
-  // Starts to prefetch the rows of a coming step.
-  void ReadRowsOf(int64_t step) {
-    next_rows_ = {.rows = order_.RowsOf(step)};
-    if (SharesByCost()) {
-      const RowShares shares{.data_size = session_.plan().grids.dense.Size("dp"),
-                             .micro_batch = config_.run().micro_batch()};
-      next_rows_ = ShareByCost(next_rows_.rows, *data_.train, graph_, shares);
+  // Of the models beside the run's own; their norms go to the metrics. Their routers' numbers are no part of the log.
+  GradientReport FinishOtherGradients(MetricValues& metrics) {
+    GradientReport all;
+    for (const OtherModel& model : others_) {
+      if (model.trainer == nullptr) continue;
+      GradientReport report = model.trainer->FinishGradients();
+      model.trainer->TakeBalance();
+      metrics[model.name + "/grad_norm"] = report.norm;
+      if (report.finite) continue;
+      report.source = Concat("the ", model.name, " model: ", report.source);
+      all = report;
     }
-    rows_.Start(trainer_.OwnRows(next_rows_.rows));
-  }
-
-  bool SharesByCost() const { return config_.data().balance() == ROWS_BY_COST; }
-
-  StepRows TakeRowsOf(int64_t step) {
-    StepRows rows = std::move(next_rows_);
-    if (step < total_steps_) {
-      ReadRowsOf(step + 1);
-    } else {
-      rows_.Start({});
-    }
-    return rows;
+    return all;
   }
 
   // What happens every N steps (0: never) and after the last one.
   bool IsDue(int64_t every, int64_t step) const { return every > 0 && (step % every == 0 || step == total_steps_); }
 
-  bool EndsEpoch(int64_t step) {
-    return step == total_steps_ || (policy_ ? step % steps_per_epoch_ == 0 : order_.EndsEpoch(step));
-  }
+  bool EndsEpoch(int64_t step) { return step == total_steps_ || method_->EndsEpoch(step); }
 
   bool EvaluatesAt(int64_t step) {
     return IsDue(config_.run().eval_every(), step) || (config_.run().eval_every_epoch() && EndsEpoch(step));
@@ -332,17 +272,10 @@ class Run {
   Evaluation Evaluate(int64_t step) {
     const Span span(trace_.get(), "compute", "evaluate");
     const Clock::time_point start = Clock::now();
-    Evaluation evaluation = preference_ ? preference_->Evaluate(*data_.valid) : EvaluateTokens();
+    Evaluation evaluation = method_->Evaluate();
     if (answers_) AddAnswers(step, evaluation.metrics);
     evaluation.seconds = SecondsSince(start);
     return evaluation;
-  }
-
-  Evaluation EvaluateTokens() {
-    const EvaluationSums sums = trireme::Evaluate(session_, *data_.valid);
-    return {.loss = sums.mean_loss(),
-            .token_accuracy = sums.accuracy(),
-            .metrics = {{"perplexity", std::exp(sums.mean_loss())}}};
   }
 
   // What the model writes, compared and kept.
@@ -408,10 +341,7 @@ class Run {
   const LayerGraph& graph_;
   Job& job_;
   const DataSets data_;
-  Prefetcher rows_;  // of data_.train
-  BatchSampler order_;
-  StepRows next_rows_;  // of the coming step
-  const int64_t total_steps_, steps_per_epoch_;
+  const int64_t total_steps_;
   const RunStart start_at_;
   const std::unique_ptr<AnswerEvaluator> answers_;  // with eval.generate
   BestEvaluation best_;
@@ -420,8 +350,8 @@ class Run {
   std::unique_ptr<Trace> trace_;
   Session session_;
   Trainer trainer_;
-  std::unique_ptr<PreferencePass> preference_;  // in stages that compare answers
-  std::unique_ptr<PolicySteps> policy_;         // in stages that train on completions
+  const std::unique_ptr<Method> method_;
+  std::vector<OtherModel> others_;  // of the method
   std::optional<RunSaver> saver_;
   std::optional<RunReport> report_;  // on rank 0
   ExpertBalance balance_;            // of all steps so far
@@ -451,7 +381,7 @@ void RemoveWhatAKilledRunLeft(const std::filesystem::path& output) {
 }  // namespace
 
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-                 const RunOptions& options) {
+                 std::unique_ptr<Method> method, const RunOptions& options) {
   RefuseUnsupported(config);
   RefuseNoOutput(config);
   if (job.rank() == 0) CheckReportPackages(config.run());
@@ -459,7 +389,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
   WithTorchErrors(
       [&] {
         OutputLock lock(config.run().output(), job);
-        const RunInputs inputs = OpenInputs(config, graph, plan, job);
+        const RunInputs inputs = OpenInputs(config, graph, plan, job, *method);
         if (IsComplete(config, inputs.start, inputs.total_steps)) {
           return SayComplete(inputs, job, NoticesOf(screen));
         }
@@ -467,7 +397,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                             ProgressOf(config, {.rows = inputs.data.train->size()}).data());
         SayWhatBegins(inputs, DeviceText(config), job, NoticesOf(screen));
         if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
-        Run run(inputs, lock, job, screen);
+        Run run(inputs, std::move(method), lock, job, screen);
         run.AllSteps();
         if (!run.stopped()) run.WriteFinal();
         run.Report();

@@ -1,15 +1,18 @@
-// The training loop: rows in sampling order, forward and backward, a check of the numbers, the update, the
-// log, until all steps are done. How a step is computed is up to the trainer.
+// The training loop: a step of the method, a check of the numbers, the update, the log, the saves, until all steps are
+// done. What a step trains on and how is the method's business (train/methods/method.h).
 #pragma once
+
+#include <memory>
 
 #include "core/comm/job.h"
 #include "core/config.pb.h"
-#include "data/rows.h"
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
 #include "train/report/screen.h"
 
 namespace trireme {
+
+class Method;
 
 struct RunOptions {
   int64_t planned_memory =
@@ -17,8 +20,9 @@ struct RunOptions {
   ReportForm report = ReportForm::kRich;  // on stdout
 };
 
-// Collective over the job. Rejects what it cannot do before any device is touched.
+// Collective over the job. Rejects what it cannot do before any device is touched. The method is a fresh one, and ends
+// before the model that it trains.
 void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job,
-                 const RunOptions& options = {});
+                 std::unique_ptr<Method> method, const RunOptions& options = {});
 
 }  // namespace trireme

@@ -4,32 +4,20 @@
 
 #include "core/base/log.h"
 #include "core/base/process.h"
-#include "stages/policy_check.h"
-#include "train/methods/policy/policy_prompts.h"
 #include "train/report/summary.h"
-#include "train/rollouts/sampler_exports.h"
 #include "train/run/data_extent.h"
 #include "train/run/preamble.h"
 #include "train/states/run_record.h"
 
 namespace trireme {
 
-RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job) {
-  RunInputs inputs{
-      .config = config, .graph = graph, .plan = plan, .data = {}, .replay = {}, .sampled = {}, .start = {}};
-  const DataPlace place{.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0};
-  if (IsPolicy(config.stage())) {
-    Prompts prompts = OpenPrompts(config, place);
-    inputs.data = std::move(prompts.data);
-    inputs.replay = std::move(prompts.replay);
-    inputs.sampled = std::move(prompts.sampled);
-  } else {
-    inputs.data = OpenDataSets(config, place);
-  }
+RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, Method& method) {
+  RunInputs inputs{.config = config, .graph = graph, .plan = plan, .data = {}, .start = {}};
+  inputs.data =
+      method.Open({.vocabulary = VocabularyOf(graph), .works = job.local_rank() == 0, .reports = job.rank() == 0});
   inputs.start = PrepareRun(config, job);
-  CheckWeightsDirectory(config, inputs.start.same_run);
+  method.CheckStart(inputs.start);
   inputs.total_steps = TotalSteps(config, inputs.data.train->size());
-  inputs.steps_per_epoch = StepsPerEpoch(config, inputs.data.train->size());
   return inputs;
 }
 

@@ -1,19 +1,31 @@
-// Opens the inputs of a run before any device is touched, and what rank 0 prints about them. No torch.
+// The inputs of a run, opened before any device is touched, and what rank 0 prints about them.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 
 #include "core/comm/job.h"
 #include "core/config.pb.h"
+#include "data/dataset.h"
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
-#include "train/states/run_inputs.h"
+#include "train/methods/method.h"
+#include "train/states/run_start.h"
 
 namespace trireme {
 
+struct RunInputs {
+  const Config& config;
+  const LayerGraph& graph;
+  const RunPlan& plan;
+  DataSets data;
+  RunStart start;
+  int64_t total_steps = 0;
+};
+
 // Collective, with the output directory locked. The references outlive what it returns.
-RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job);
+RunInputs OpenInputs(const Config& config, const LayerGraph& graph, const RunPlan& plan, Job& job, Method& method);
 
 // For a run that is already complete: prints that nothing was trained, and what the output contains.
 void SayComplete(const RunInputs& inputs, const Job& job, std::ostream& out);

@@ -43,7 +43,6 @@ checkpoint::Progress ProgressOf(const Config& config, const RunPosition& positio
   progress.set_updates(position.updates);
   progress.set_seed(static_cast<uint64_t>(config.run().seed()));
   if (position.validation_loss) progress.set_validation_loss(*position.validation_loss);
-  if (position.kl_coefficient) progress.set_kl_coefficient(*position.kl_coefficient);
   checkpoint::DataPosition& data = *progress.mutable_data();
   data.set_rows(config.data().streaming() ? 0 : position.rows);  // 0: stream.jsonl knows them
   data.set_global_batch(config.run().global_batch());

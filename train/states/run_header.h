@@ -20,7 +20,6 @@ struct RunPosition {
   int64_t updates = 0;
   int64_t rows = 0;  // of the data, without what was skipped
   std::optional<double> validation_loss{};
-  std::optional<double> kl_coefficient{};  // of stage ppo, where it is steered
 };
 checkpoint::Progress ProgressOf(const Config& config, const RunPosition& position);
 

@@ -1,6 +1,7 @@
 #include "train/step/batch_ramp.h"
 
 #include "core/base/error.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -32,7 +33,7 @@ void CheckBatchRamp(const Config& config) {
                      " does not lead to run.global_batch = ", ramp.batch,
                      "; wanted a smaller start, and an increment that divides the difference");
   }
-  if (config.stage() != STAGE_PT && config.stage() != STAGE_SFT) {
+  if (FactsOf(config).method != MethodKind::kTokens) {
     throw InputError(
         "run.batch_ramp is for stages pt and sft: the batches of other stages have one size; leave it out");
   }

@@ -10,6 +10,7 @@
 #include "parallel/pass/pass_batch.h"
 #include "stages/distillation_check.h"
 #include "stages/preference_check.h"
+#include "train/step/model_folders.h"
 
 namespace trireme {
 namespace {
@@ -52,7 +53,7 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
 Reference::Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint) : session_(session) {
   const Config& config = session.config();
   const std::string& name = ReferenceName(config);
-  const bool own = config.stage() != STAGE_GKD && (name == "base" || name == "start");
+  const bool own = ComparesWithItself(config);
   if (!NeedsSecondModel(config)) {
     adapters_ = name == "start";
     const bool whole = config.tuning().modules_to_save_size() > 0;

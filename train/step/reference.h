@@ -53,7 +53,4 @@ class Reference {
   std::vector<at::Tensor> elsewhere_;  // by trained bucket, [share]: start values, or in an exchange the policy's
 };
 
-// Its folder in a checkpoint.
-inline constexpr char kReferenceFolder[] = "reference";
-
 }  // namespace trireme

@@ -16,9 +16,7 @@
 #include "parallel/objectives/objectives.h"
 #include "parallel/tensor/collectives.h"
 #include "session/exchange_sizes.h"
-#include "stages/policy_check.h"
-#include "stages/ppo_check.h"
-#include "stages/preference_check.h"
+#include "stages/stage.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
@@ -61,13 +59,6 @@ OptimizerOptions OptimizerOf(const Session& session) {
           .device = session.tensors().torch()};
 }
 
-std::string ObjectiveOf(const Config& config) {
-  if (PolicyHasValues(config)) return "ppo";
-  if (IsPolicy(config.stage()) && config.stage() != STAGE_GKD) return "policy";
-  const bool named = IsPreference(config.stage()) || config.stage() == STAGE_GKD;
-  return named ? NameOf(config.stage()) : "cross_entropy";
-}
-
 // A layer's numbers in the order of ExpertBalance, computed where they are: [experts + 5] fp32.
 at::Tensor BalanceNumbers(const RouterSums& own) {
   const at::Tensor dropped = own.tokens * own.choices - own.rows.sum();
@@ -106,8 +97,7 @@ Trainer::Trainer(Session& session, const std::string& objective)
 // One seed per update: masks change between updates, and repeat when a run is repeated.
 std::optional<uint64_t> Trainer::DropoutSeed() const {
   const Config& config = session_.config();
-  if (IsPreference(config.stage()) && config.preference().disable_dropout()) return std::nullopt;
-  if (IsPolicy(config.stage())) return std::nullopt;  // ratios of the policy to itself would not be 1
+  if (!DrawsDropout(config)) return std::nullopt;
   const LayerGraph& graph = session_.graph();
   const bool adapter = graph.adapter && graph.adapter->dropout > 0;
   const TuningConfig& tuning = config.tuning();

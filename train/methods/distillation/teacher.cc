@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -18,12 +17,6 @@
 
 namespace trireme {
 namespace {
-
-std::vector<int64_t> AllOf(const RowSource& rows) {
-  std::vector<int64_t> all(static_cast<size_t>(rows.size()));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
 
 // The row of the step of each trained token of a micro batch, and its position there.
 std::vector<int64_t> TrainedIdentities(const PassInput& input) {
@@ -110,7 +103,7 @@ void Teacher::Ask(const RowSource& rows, std::vector<PassInput>& inputs) {
 }
 
 void Teacher::AskElsewhere(Session& model, const RowSource& rows, std::vector<PassInput>& inputs) {
-  const std::vector<PassInput> theirs = MakePassInputs(rows, AllOf(rows), ShapeOf(model));
+  const std::vector<PassInput> theirs = MakePassInputs(rows, AllRows(rows), ShapeOf(model));
   const Outputs outputs = Forward(model, theirs);
   if (!has_head_) BringHead(model, outputs);
   has_head_ = true;

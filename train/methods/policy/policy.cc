@@ -16,17 +16,12 @@
 #include "stages/policy_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
+#include "stages/stage.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
 
 namespace trireme {
 namespace {
-
-std::vector<int64_t> AllOf(const RowSource& rows) {
-  std::vector<int64_t> all(static_cast<size_t>(rows.size()));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
 
 // What a forward pass computes of each token, by micro batch, on ranks with the head; nothing is differentiated or
 // dropped. Collective.
@@ -63,8 +58,7 @@ double QuantileBound(std::vector<double> values, double share) {
 PolicyPass::PolicyPass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
     : trainer_(trainer), session_(trainer.session()) {
   if (WantsReference(session_.config())) reference_ = std::make_unique<Reference>(session_, checkpoint);
-  if (session_.config().stage() == STAGE_GKD) teacher_ = std::make_unique<Teacher>(session_, *reference_);
-  if (session_.config().stage() == STAGE_PPO) ppo_ = std::make_unique<PpoPass>(session_, checkpoint);
+  if (FactsOf(session_.config()).baseline == Baseline::kValues) ppo_ = std::make_unique<PpoPass>(session_, checkpoint);
 }
 
 std::vector<double> PolicyPass::SumOverRanks(const std::vector<double>& values) {
@@ -89,7 +83,7 @@ void PolicyPass::MakeUpdates(size_t count) {
                   .inputs = {},
                   .totals = {},
                   .first = i * size};
-    const std::vector<int64_t> all = AllOf(*update.rows);
+    const std::vector<int64_t> all = AllRows(*update.rows);
     update.inputs = MakePassInputs(*update.rows, all, ShapeOf(session_));
     update.totals = TotalsOf(*update.rows, all);
     update.totals.samples = static_cast<int64_t>(size);
@@ -113,7 +107,7 @@ void PolicyPass::AskOld() {
 void PolicyPass::AskReference() {
   if (!reference_) return;
   if (teacher_) {
-    for (Update& update : updates_) teacher_->Ask(*update.rows, update.inputs);
+    for (Update& update : updates_) teacher_(*update.rows, update.inputs);
     return;
   }
   reference_->Use([&](Session& model, bool adapters) {
@@ -202,7 +196,7 @@ void PolicyPass::Begin(std::vector<Rollout> rollouts, const std::vector<std::str
   if (NeedsOldLogProbs(config)) AskOld();
   AskReference();
   sampling_metrics_ = LengthMetrics(rollouts_);
-  if (config.stage() != STAGE_GKD) SetAdvantages(names);
+  if (!teacher_) SetAdvantages(names);
   PutAdvantages();
 }
 

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "train/methods/distillation/teacher.h"
 #include "train/methods/policy/ppo_pass.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/advantages.h"
@@ -28,6 +28,10 @@ class PolicyPass {
   explicit PolicyPass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint = {});
 
   Reference* reference() { return reference_.get(); }
+  // Puts what the reference makes of the rows of an update into their micro batches on this rank. Collective.
+  using AskTeacher = std::function<void(const RowSource& rows, std::vector<PassInput>& inputs)>;
+  // Completions are then followed as the teacher would write them: none has a reward or an advantage.
+  void FollowTeacher(AskTeacher ask) { teacher_ = std::move(ask); }
   PpoPass* ppo() { return ppo_.get(); }  // in stage ppo
   // The completions of the coming updates, groups side by side, and the names of the rewards to sum. Completions that
   // have an advantage keep it. Collective.
@@ -71,7 +75,7 @@ class PolicyPass {
   Trainer& trainer_;
   Session& session_;
   std::unique_ptr<Reference> reference_;
-  std::unique_ptr<Teacher> teacher_;  // in stage gkd: the reference
+  AskTeacher teacher_;  // null: the reference gives log-probabilities
   std::unique_ptr<PpoPass> ppo_;
   std::vector<Rollout> rollouts_;
   std::vector<Update> updates_;

@@ -3,7 +3,6 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "generation/text/prompts.h"
-#include "stages/distillation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
 #include "train/plan/reward_graph.h"
@@ -75,39 +74,31 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
           .sampled = sampled};
 }
 
-// Prompts with their answers, as stage sft reads and limits them.
-Prompts OpenTaught(const Config& config, const DataPlace& place) {
-  Config data = config;
-  data.set_stage(STAGE_SFT);
-  data.mutable_data()->set_packing(false);
-  data.mutable_data()->set_loss(LOSS_LAST_ROUND);
-  const DataSets read = OpenDataSets(data, place);
-  const auto taught = std::make_shared<PromptSet>(config, *read.train, DistillationSamples(config));
-  return {.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()},
-          .replay = {},
-          .sampled = taught};
-}
-
 }  // namespace
 
 bool HasPrompts(const Config& config) { return !config.rl().rollouts().empty() || !config.data().train().empty(); }
 
+void CheckHasPrompts(const Config& config) {
+  if (HasPrompts(config)) return;
+  throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
+}
+
+void CheckCount(const Config& config, const Prompts& prompts) {
+  const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
+  if (found >= wanted) return;
+  throw InputError(config.rl().rollouts().empty() ? "data.train" : config.rl().rollouts(), ": has ", found,
+                   " prompts; a sampling takes ", wanted,
+                   " (run.global_batch x rl.steps_per_generation / rl.group). Lower run.global_batch");
+}
+
 Prompts OpenPrompts(const Config& config, const DataPlace& place) {
-  if (!HasPrompts(config)) {
-    throw InputError("data.train is empty; name files with prompts, or in rl.rollouts one with completions");
-  }
+  CheckHasPrompts(config);
   const std::string& reload = config.rl().sampler().reload();
   if (reload.starts_with("http")) ParseHttpTarget(reload, "rl.sampler.reload");
-  Prompts prompts = config.stage() == STAGE_GKD      ? OpenTaught(config, place)
-                    : FollowsRollouts(config)        ? OpenFollowed(config)
+  Prompts prompts = FollowsRollouts(config)          ? OpenFollowed(config)
                     : config.rl().rollouts().empty() ? OpenSampled(config, place)
                                                      : OpenReplay(config, place.vocabulary);
-  const int64_t found = prompts.data.train->size(), wanted = PromptsPerSampling(config);
-  if (found < wanted) {
-    throw InputError(config.rl().rollouts().empty() ? "data.train" : config.rl().rollouts(), ": has ", found,
-                     " prompts; a sampling takes ", wanted,
-                     " (run.global_batch x rl.steps_per_generation / rl.group). Lower run.global_batch");
-  }
+  CheckCount(config, prompts);
   return prompts;
 }
 

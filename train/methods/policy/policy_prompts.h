@@ -18,7 +18,11 @@ struct Prompts {
 
 // Whether the configuration names any.
 bool HasPrompts(const Config& config);
-// Refuses fewer prompts than a sampling takes.
+// Refuses a configuration without.
+void CheckHasPrompts(const Config& config);
+// Refuses fewer than a sampling takes.
+void CheckCount(const Config& config, const Prompts& prompts);
+// Both, and opens them.
 Prompts OpenPrompts(const Config& config, const DataPlace& place);
 
 }  // namespace trireme

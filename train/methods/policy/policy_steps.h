@@ -1,65 +1,82 @@
-// PolicySteps: the steps of policy training: which prompts each sampling takes, where its completions come from, which
-// update each step makes; writes rollouts.jsonl. The loop calls it step by step; losses and gradients are PolicyPass's.
+// PolicySteps: the method that trains on completions: which prompts each sampling takes, where its completions come
+// from, which update each step makes; writes rollouts.jsonl. Losses and gradients are PolicyPass's.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "train/methods/method.h"
 #include "train/methods/policy/policy.h"
+#include "train/methods/policy/policy_prompts.h"
 #include "train/report/appended_file.h"
 #include "train/rollouts/sampler_weights.h"
-#include "train/states/run_inputs.h"
 #include "train/step/batch_sampler.h"
 
 namespace trireme {
 
-class PolicySteps {
- public:
-  // `trainer` and `inputs` outlive it. Collective.
-  PolicySteps(Trainer& trainer, const RunInputs& inputs);
+// What those who train on completions do in their own way.
+struct PolicyParts {
+  // Before any device is touched.
+  Prompts (*open)(const Config& config, const DataPlace& place) = OpenPrompts;
+  // Where completions come from, if no file has them. All outlive it.
+  std::function<std::shared_ptr<RolloutSource>(const Prompts& prompts, Trainer& trainer, PolicyPass& pass)> source;
+};
 
-  Reference* reference() { return pass_.reference(); }
-  PpoPass* ppo() { return pass_.ppo(); }
-  // Forward and backward of a step, counted from 1, which begins at the start of a sampling; the loss. Collective.
-  double Pass(int64_t step);
-  // What the last pass reports.
-  const MetricValues& metrics() const { return pass_.metrics(); }
-  // Whether the next step samples anew: only there a run may be interrupted.
-  bool EndsSampling(int64_t step) const { return step % steps_ == 0; }
-  double EpochAt(int64_t step) const;
-  // The rows of the last pass.
-  const RowSource& rows() const { return pass_.rows(); }
-  std::vector<int64_t> all_rows() const;
+class PolicySteps : public Method {
+ public:
+  // `config` outlives it.
+  PolicySteps(const Config& config, PolicyParts parts) : config_(config), parts_(std::move(parts)) {}
+
+  DataSets Open(const DataPlace& place) override;
+  void CheckStart(const RunStart& start) const override;
+  void Begin(const MethodRun& run) override;
+  bool wants_start() override;
+  void TakeStart() override { pass_->reference()->TakeStart(); }
+  std::vector<OtherModel> others() override;
+  void Pass(int64_t step) override;
+  StepResult Result() override;
+  void AfterUpdate(int64_t step) override;
+  // Whether the next step samples anew: log-probabilities before the first update of a sampling would be lost.
+  bool EndsWindow(int64_t step) const override { return step % steps_ == 0; }
+  bool EndsEpoch(int64_t step) override { return step % (steps_ * samplings_) == 0; }
+  // There are no valid rows.
+  Evaluation Evaluate() override;
+  void AddTo(checkpoint::Progress& progress) const override;
 
  private:
   std::vector<int64_t> PromptsOf(int64_t sampling);
-  void Begin(int64_t step);
+  void BeginSampling(int64_t step);
   // The completions of the sampling that begins with this step; where the run is one behind, the next one begins.
   std::vector<Rollout> TakeSampling(int64_t step);
   // The prompts' completions; while this program samples them, what only updates need leaves its memory to it.
   std::vector<Rollout> Sample(int64_t step, const std::vector<int64_t>& prompts);
   // Gives the sampler outside the weights as they are, if that is due.
   void ShareWeights(int64_t step);
-  std::shared_ptr<RolloutSource> OpenSource(Trainer& trainer, const RunInputs& inputs);
   // Appends the sampling's completions to rollouts.jsonl.
   void Record();
 
+  ValueModel* value_model();
+
   const Config& config_;
-  const int64_t steps_;      // per sampling
-  const int64_t samplings_;  // per epoch
-  BatchSampler order_;
-  Trainer& trainer_;
-  const TensorDevice& device_;
-  PolicyPass pass_;
+  const PolicyParts parts_;
+  Prompts prompts_;
+  int64_t steps_ = 1;      // per sampling
+  int64_t samplings_ = 1;  // per epoch
+  int64_t total_steps_ = 0;
+  std::optional<BatchSampler> order_;
+  Trainer* trainer_ = nullptr;
+  std::unique_ptr<PolicyPass> pass_;
   std::shared_ptr<RolloutSource> source_;
   std::unique_ptr<SamplerWeights> weights_;  // with rl.sampler.weights
-  const int64_t total_steps_;
-  bool prepared_ = false;  // the next sampling has begun
-  const std::filesystem::path path_;
+  bool prepared_ = false;                    // the next sampling has begun
+  StepResult result_;
+  std::filesystem::path path_;
   std::optional<AppendedFile> file_;  // on rank 0, from the first sampling on
-  const bool records_;
 };
+
+std::unique_ptr<Method> MakePolicyMethod(const Config& config);
 
 }  // namespace trireme

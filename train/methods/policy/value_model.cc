@@ -5,6 +5,7 @@
 #include "parallel/pass/pass_batch.h"
 #include "stages/ppo_check.h"
 #include "train/states/resume.h"
+#include "train/step/model_folders.h"
 
 namespace trireme {
 

@@ -13,9 +13,6 @@
 
 namespace trireme {
 
-// Its folder in a checkpoint.
-inline constexpr char kValueFolder[] = "value_model";
-
 class ValueModel {
  public:
   // With its initial weights, or with all states of the checkpoint that the run resumes from. `policy` outlives it.

@@ -10,6 +10,7 @@
 #include "data/mismatched_rows.h"
 #include "parallel/tensor/collectives.h"
 #include "stages/preference_check.h"
+#include "stages/stage.h"
 #include "train/methods/preference/sorted_answers.h"
 #include "train/step/metric_means.h"
 
@@ -63,7 +64,7 @@ void PreferencePass::Precompute(const RowSource& train, const BatchSamplerOption
 
 // Samples, trained labels of chosen answers and of the others, and good answers, over all ranks.
 void PreferencePass::Count(Prepared& batch) {
-  const bool pairs = HasPairs(session_.config().stage());
+  const bool pairs = FactsOf(session_.config()).records == Records::kPairs;
   const at::Tensor counts = at::zeros({4}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
   int64_t samples = 0, chosen = 0, rejected = 0, desirable = 0;
   for (const PassInput& input : batch.inputs) {
@@ -164,12 +165,12 @@ PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::spa
 
 PassOptions PreferencePass::OptionsOf(const BatchTotals& totals) const {
   PassOptions options = trainer_.OptionsOf(totals);
-  options.wants.sequence_scores = session_.config().stage() == STAGE_RM;
+  options.wants.sequence_scores = FactsOf(session_.config()).head == HeadKind::kScore;
   return options;
 }
 
 void PreferencePass::AddExtremes(const PassResult& result, MetricValues& metrics) const {
-  if (session_.config().stage() != STAGE_RM) return;
+  if (FactsOf(session_.config()).head != HeadKind::kScore) return;
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   float highest = kLowest, minus_lowest = kLowest;
   for (const PassOutput& output : result.outputs) {
@@ -188,7 +189,7 @@ void PreferencePass::AddExtremes(const PassResult& result, MetricValues& metrics
 
 MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals& totals) const {
   MetricValues metrics;
-  if (session_.config().stage() == STAGE_RM) {
+  if (FactsOf(session_.config()).head == HeadKind::kScore) {
     for (const char* name : {"mean_reward", "accuracy", "margin"}) metrics[name] = sums.at(name);
     return metrics;
   }
@@ -197,7 +198,7 @@ MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals&
       metrics[name] = value;
     }
   }
-  if (session_.config().stage() != STAGE_KTO) return metrics;
+  if (FactsOf(session_.config()).records != Records::kJudged) return metrics;
   metrics["kl"] = totals.kl;
   // Of a kind of answer that the batch lacks there is no mean.
   const auto drop = [&](const std::string& kind) {
@@ -237,7 +238,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     const auto count = static_cast<double>(prepared.totals.samples);
     samples += count;
     evaluation.loss += count * sums.at("loss");
-    const bool pairs = HasPairs(session_.config().stage());
+    const bool pairs = FactsOf(session_.config()).records == Records::kPairs;
     const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
     MetricValues metrics = MetricsOf(sums, prepared.totals);
     AddExtremes(batch.result(), metrics);

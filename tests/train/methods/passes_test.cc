@@ -1,0 +1,171 @@
+// The passes that methods are made of, each on its own: a preference step, a sampling's updates, the frozen reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/config/load.h"
+#include "data/answer_rows.h"
+#include "tests/core/comm/spmd.h"
+#include "tests/session/model_folder.h"
+#include "train/methods/policy/policy.h"
+#include "train/methods/preference/preference.h"
+
+namespace trireme {
+namespace {
+
+const char* const kModel = R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 32,
+  "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+  "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 32, "rms_norm_eps": 1e-6,
+  "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu", "attention_bias": false,
+  "initializer_range": 0.3})";
+
+const char* const kPairs = R"({"prompt_ids": [1, 2, 3], "chosen_ids": [4, 5], "rejected_ids": [6, 7, 8]}
+{"prompt_ids": [9, 2], "chosen_ids": [10, 11, 12], "rejected_ids": [13]}
+{"prompt_ids": [14, 15, 3, 2], "chosen_ids": [16], "rejected_ids": [17, 18]}
+{"prompt_ids": [19], "chosen_ids": [20, 21, 22, 23], "rejected_ids": [24, 25]}
+)";
+
+class PassesTest : public testing::Test {
+ protected:
+  Config ConfigWith(const std::vector<std::string>& settings) const {
+    std::vector<std::string> all = {"model.path=" + folder_.model(),
+                                    "model.init=random",
+                                    "model.dtype=fp32",
+                                    "device=cpu",
+                                    "run.global_batch=4",
+                                    "run.micro_batch=1",
+                                    "run.seed=5",
+                                    "tuning.kind=full",
+                                    "data.cache=" + (folder_.output() / "cache").string(),
+                                    "data.max_length=16"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return ParseConfig("", "test", all);
+  }
+
+  std::vector<Row> Pairs(const Config& config) const {
+    const std::string path = (folder_.output() / "pairs.jsonl").string();
+    std::ofstream(path) << kPairs;
+    return ReadAnswerRows(path, 32, config);
+  }
+
+  const ModelFolder folder_{kModel};
+};
+
+void Update(Trainer& trainer) {
+  trainer.FinishGradients();
+  trainer.optimizer().Update(0.01);
+}
+
+// The losses of three steps over the same pairs, and the last margin.
+std::vector<double> PreferenceSteps(const Config& config, const std::vector<Row>& rows) {
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  const RowList list(rows);
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  pass.Precompute(list, {.rows = list.size(), .batch = list.size(), .shuffle = false}, /*steps=*/3, &list);
+  std::vector<double> found;
+  for (int step = 1; step <= 3; ++step) {
+    found.push_back(pass.Pass(list, all, step));
+    if (step < 3) Update(trainer);
+  }
+  found.push_back(pass.metrics().at("rewards/margins"));
+  const Evaluation evaluation = pass.Evaluate(list);
+  EXPECT_NEAR(evaluation.loss, found[2], 1e-5) << "the weights of the last step, without an update";
+  EXPECT_NEAR(evaluation.metrics.at("rewards/margins"), found[3], 1e-5);
+  return found;
+}
+
+TEST_F(PassesTest, APreferenceStepComparesWithWhereItBegan) {
+  const Config config = ConfigWith({"stage=dpo"});
+  const std::vector<Row> rows = Pairs(config);
+  const std::vector<double> found = PreferenceSteps(config, rows);
+  EXPECT_NEAR(found[0], std::log(2), 1e-6) << "policy and reference are the same";
+  EXPECT_LT(found[1], found[0]);
+  EXPECT_LT(found[2], found[1]);
+  EXPECT_GT(found[3], 0) << "the margin";
+  for (const std::string other : {"run.micro_batch=2", "preference.precompute_ref_log_probs=true",
+                                  "preference.share_prompt=false", "memory.offload_reference=true"}) {
+    const Config changed = ConfigWith({"stage=dpo", other});
+    const std::vector<double> same = PreferenceSteps(changed, Pairs(changed));
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(same[i], found[i], 1e-5) << other << ", number " << i;
+  }
+}
+
+TEST_F(PassesTest, AReferenceStaysUntilItIsSynced) {
+  const Config config = ConfigWith({"stage=dpo", "reference_sync.steps=2", "reference_sync.alpha=1"});
+  const std::vector<Row> rows = Pairs(config);
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  Reference& reference = *pass.reference();
+  ASSERT_NE(reference.saved(), nullptr) << "it follows the policy: checkpoints have it";
+  const RowList list(rows);
+  const std::vector<PassInput> inputs = MakePassInputs(rows, ShapeOf(*session));
+  const auto policy = [&] { return AnswerLogProbsOf(*session, inputs)[0][0]; };
+  const double begin = policy();
+  EXPECT_NEAR(reference.LogProbsOf(inputs)[0][0], begin, 1e-6);
+  pass.Pass(list, std::vector<int64_t>{0, 1, 2, 3}, 1);
+  Update(trainer);
+  reference.Sync(1);
+  EXPECT_NEAR(reference.LogProbsOf(inputs)[0][0], begin, 1e-6) << "step 1 is none of every second";
+  EXPECT_GT(std::abs(policy() - begin), 1e-3);
+  reference.Sync(2);
+  EXPECT_NEAR(reference.LogProbsOf(inputs)[0][0], policy(), 1e-6);
+}
+
+std::vector<Rollout> SomeRollouts() {
+  return {{.group = 0, .prompt_ids = {1, 2, 3}, .completion_ids = {4, 5}, .rewards = {{"r", 1}}},
+          {.group = 0, .prompt_ids = {1, 2, 3}, .completion_ids = {6, 7, 8, 9}, .rewards = {{"r", 3}}}};
+}
+
+TEST_F(PassesTest, ASamplingsAdvantagesAreOfItsGroup) {
+  const Config config = ConfigWith(
+      {"stage=grpo", "rl.group=2", "run.global_batch=2", "rl.scale_rewards=none", "rl.beta=0", "rl.loss=grpo"});
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PolicyPass pass(trainer);
+  session->TakeWeights();
+  EXPECT_EQ(pass.reference(), nullptr) << "without a KL there is none";
+  pass.Begin(SomeRollouts(), {"r"});
+  EXPECT_NEAR(*pass.rollouts()[0].advantage, -1, 1e-9);
+  EXPECT_NEAR(*pass.rollouts()[1].advantage, 1, 1e-9);
+  EXPECT_NEAR(pass.Pass(0), 0, 1e-6) << "minus the mean of the completions' advantages, at ratios of 1";
+  EXPECT_NEAR(pass.metrics().at("reward"), 2, 1e-9) << "with the first update of a sampling";
+  trainer.FinishGradients();
+  trainer.optimizer().SkipUpdate();
+
+  std::vector<Rollout> given = SomeRollouts();
+  given[0].advantage = 1;
+  given[1].advantage = 0.5;
+  pass.BeginGiven(given);
+  EXPECT_NEAR(pass.Pass(0), -0.75, 1e-6);
+  EXPECT_EQ(pass.metrics().count("reward"), 0u) << "advantages that are given have no rewards";
+}
+
+TEST_F(PassesTest, ATeacherTakesThePlaceOfRewards) {
+  const Config config = ConfigWith({"stage=grpo", "rl.group=2", "run.global_batch=2", "rl.beta=0.1"});
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PolicyPass pass(trainer);
+  session->TakeWeights();
+  int asked = 0;
+  pass.FollowTeacher([&](const RowSource& rows, std::vector<PassInput>& inputs) {
+    ++asked;
+    EXPECT_GT(rows.size(), 0);
+    EXPECT_FALSE(inputs.empty());
+  });
+  pass.Begin(SomeRollouts(), {"r"});
+  EXPECT_EQ(asked, 1) << "once for each update";
+  EXPECT_FALSE(pass.rollouts()[0].advantage.has_value()) << "rewards have no part in it";
+}
+
+}  // namespace
+}  // namespace trireme

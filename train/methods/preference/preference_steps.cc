@@ -1,0 +1,64 @@
+#include "train/methods/preference/preference_steps.h"
+
+#include <optional>
+#include <utility>
+
+#include "train/methods/preference/preference.h"
+#include "train/methods/row_feed.h"
+
+namespace trireme {
+namespace {
+
+class PreferenceSteps : public Method {
+ public:
+  explicit PreferenceSteps(const Config& config) : config_(config) {}
+
+  DataSets Open(const DataPlace& place) override {
+    data_ = OpenDataSets(config_, place);
+    return data_;
+  }
+
+  void Begin(const MethodRun& run) override {
+    total_steps_ = run.total_steps;
+    feed_.emplace(data_.train, run);
+    pass_.emplace(run.trainer, run.start.checkpoint);
+  }
+
+  bool wants_start() override { return pass_->reference() != nullptr && pass_->reference()->wants_start(); }
+  void TakeStart() override { pass_->reference()->TakeStart(); }
+  void Prepare() override { pass_->Precompute(*data_.train, feed_->order(), total_steps_, data_.valid.get()); }
+  std::vector<OtherModel> others() override { return SavedModels(pass_->reference()); }
+
+  void Pass(int64_t step) override {
+    const double waited_before = feed_->waited_seconds();
+    StepRows batch = feed_->Take(step);
+    result_ = {.epoch = feed_->EpochAt(step), .rows = &feed_->rows()};
+    result_.loss = pass_->Pass(feed_->rows(), batch.rows, step);
+    result_.metrics = pass_->metrics();
+    result_.chosen = std::move(batch.rows);
+    result_.waited_seconds = feed_->waited_seconds() - waited_before;
+  }
+
+  StepResult Result() override { return std::move(result_); }
+
+  void AfterUpdate(int64_t step) override {
+    if (Reference* reference = pass_->reference()) reference->Sync(step);
+  }
+
+  bool EndsEpoch(int64_t step) override { return feed_->EndsEpoch(step); }
+  Evaluation Evaluate() override { return pass_->Evaluate(*data_.valid); }
+
+ private:
+  const Config& config_;
+  DataSets data_;
+  int64_t total_steps_ = 0;
+  std::optional<RowFeed> feed_;
+  std::optional<PreferencePass> pass_;
+  StepResult result_;
+};
+
+}  // namespace
+
+std::unique_ptr<Method> MakePreferenceMethod(const Config& config) { return std::make_unique<PreferenceSteps>(config); }
+
+}  // namespace trireme

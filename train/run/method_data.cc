@@ -1,0 +1,17 @@
+#include "train/run/method_data.h"
+
+#include "stages/stage.h"
+#include "train/methods/distillation/taught_prompts.h"
+#include "train/methods/policy/policy_prompts.h"
+
+namespace trireme {
+
+std::optional<DataSets> OpenMethodData(const Config& config, const DataPlace& place) {
+  const StageFacts& facts = FactsOf(config);
+  if (facts.on_completions() ? !HasPrompts(config) : config.data().train().empty()) return {};
+  if (facts.method == MethodKind::kDistillation) return OpenTaught(config, place).data;
+  if (facts.method == MethodKind::kPolicy) return OpenPrompts(config, place).data;
+  return OpenDataSets(config, place);
+}
+
+}  // namespace trireme
