@@ -4,6 +4,7 @@
 #include "core/config/names.h"
 #include "core/config/print.h"
 #include "core/config/schema.h"
+#include "core/config/scope.h"
 
 namespace trireme {
 namespace {
@@ -54,6 +55,7 @@ void AddFormSection(const Message& section, const std::string& prefix, const std
                     {"wanted", WantedText(field)},
                     {"default", ValueText(section, field)},
                     {"comment", CommentOf(field)},
+                    {"scope", ScopeText(ScopeOf(key))},
                     {"choices", ChoicesOf(field, key)}});
   }
   sections.push_back({{"section", prefix.substr(0, prefix.size() - (prefix.empty() ? 0 : 1))},

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/config/unused_keys.h"
 #include "core/io/digest.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
@@ -60,7 +61,7 @@ void CheckStreaming(const Config& config) {
   const auto refuse = [](bool is_set, const char* what, const char* instead) {
     if (is_set) throw InputError("data.streaming: ", what, "; ", instead);
   };
-  refuse(FactsOf(config).method != MethodKind::kTokens, "only data of stages pt and sft is streamed", "leave it out");
+  RefuseUnusedKeys(config, "data.streaming");
   refuse(config.run().steps() == 0, "how many rows there are is not known before they were read", "set run.steps");
   refuse(config.data().valid_ratio() > 0 || config.data().split_size() > 0,
          "data.valid_ratio and data.split need all rows at once", "set data.valid");

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
+#include "core/config/unused_keys.h"
 #include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
 #include "data/answer_rows.h"
@@ -58,6 +59,7 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool wants_log_probs = arguments.has("log-probs");
   if (wants_log_probs) RefuseToOverwrite("--log-probs", arguments.value("log-probs"));
   PlannedModel model = PlanModel(config, job.world());
+  RefuseUnusedKeys(config);
   CheckStage(config);
   const StageFacts& facts = FactsOf(config);
   if (facts.baseline == Baseline::kValues) {

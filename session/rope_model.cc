@@ -9,6 +9,7 @@
 
 #include "checkpoint/manifest.h"
 #include "core/base/error.h"
+#include "core/config/unused_keys.h"
 #include "core/io/atomic_file.h"
 #include "core/io/digest.h"
 #include "models/families.h"
@@ -39,27 +40,12 @@ const KindName& NameOf(RopeKind kind) {
 
 bool Scales(const RopeConfig& rope) { return rope.kind() != ROPE_MODEL && rope.kind() != ROPE_PLAIN; }
 
-// Keys that mean nothing beside the others.
-void CheckRope(const RopeConfig& rope) {
-  if (!Scales(rope) && (rope.factor() > 0 || rope.original_length() > 0)) {
-    throw InputError("model.rope.", rope.factor() > 0 ? "factor" : "original_length",
-                     " is set, and model.rope.kind is ", rope.kind() == ROPE_MODEL ? "not" : "default",
-                     "; set kind to linear, dynamic, yarn or llama3");
-  }
+void CheckRope(const Config& config) {
+  RefuseUnusedKeys(config, "model.rope.");
+  const RopeConfig& rope = config.model().rope();
   if (Scales(rope) && rope.factor() < 1) {
     throw InputError("model.rope.factor = ", rope.factor(), ", and model.rope.kind is ", NameOf(rope.kind()).name,
                      "; set how many times longer sequences may become, a number of at least 1");
-  }
-  // A loaded configuration has all keys: those that differ from their defaults were set.
-  const RopeConfig unset;
-  const bool attention = rope.attention_factor() != unset.attention_factor(),
-             fast = rope.beta_fast() != unset.beta_fast();
-  if (rope.kind() != ROPE_YARN && (attention || fast || rope.beta_slow() != unset.beta_slow())) {
-    throw InputError("model.rope.",
-                     attention ? "attention_factor"
-                     : fast    ? "beta_fast"
-                               : "beta_slow",
-                     " is of yarn; set model.rope.kind to yarn, or leave it out");
   }
   if (rope.beta_fast() <= rope.beta_slow()) {
     throw InputError("model.rope.beta_fast = ", rope.beta_fast(), " is not above beta_slow = ", rope.beta_slow());
@@ -183,7 +169,7 @@ Json WithRope(Json model, const RopeConfig& rope, const std::string& source) {
 
 std::string RopeModel(const Config& config) {
   const RopeConfig& rope = config.model().rope();
-  CheckRope(rope);
+  CheckRope(config);
   const fs::path from = config.model().path();
   if (from.empty() || (rope.kind() == ROPE_MODEL && rope.theta() == 0)) return config.model().path();
   const std::string source = (from / "config.json").string();

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/config/schema.h"
+#include "core/config/unused_keys.h"
 #include "core/device/cann_info.h"
 #include "ops/switches.h"
 #include "parallel/graph/parameters.h"
@@ -147,11 +148,7 @@ RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {
   RefuseUnknownOperators({config.ops().off().begin(), config.ops().off().end()});
   const ParallelConfig& parallel = config.parallel();
   Grids grids = MakeGrids(world, SizesOf(parallel));
-  if (parallel.replicas() > 1 && parallel.zero() == 0) {
-    throw InputError("parallel.replicas = ", parallel.replicas(),
-                     " has no part in this run: parallel.zero = 0 shards nothing; ",
-                     "write zero 1, 2 or 3, or leave it out");
-  }
+  RefuseUnusedKeys(config, "parallel.");
   CheckExperts(parallel, graph);
   CheckRouters(config);
   CheckExchange(config);

@@ -70,37 +70,12 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
 void RefuseWrongStart(const TuningConfig& tuning) {
   const bool starts = tuning.init() != ADAPTER_INIT_LORA;
   const std::string init = Concat("tuning.init ", starts ? InitOf(tuning) : "");
-  if (tuning.kind() != TUNING_LORA && (starts || tuning.dora())) {
-    throw InputError(starts ? init : "tuning.dora", " is for tuning.kind lora; leave it out");
-  }
   if (starts && !tuning.adapters().empty()) {
     throw InputError(init, " is for new adapters, and tuning.adapters = ", tuning.adapters(),
                      " has its own weights; remove one");
   }
-  if (tuning.pissa_niter() > 0 && tuning.init() != ADAPTER_INIT_PISSA) {
-    throw InputError("tuning.pissa_niter = ", tuning.pissa_niter(), " is for tuning.init pissa; leave it out");
-  }
   if (starts && tuning.dora()) {
     throw InputError(init, " and tuning.dora do not go together: the pairs of DoRA start at zero; remove one");
-  }
-}
-
-void RefuseWrongKeys(const TuningConfig& tuning) {
-  if (tuning.kind() != TUNING_LORA && !tuning.adapters().empty()) {
-    throw InputError("tuning.adapters = ", tuning.adapters(), " is for tuning.kind lora; leave it out");
-  }
-  if (!tuning.exclude().empty() && (tuning.kind() == TUNING_FULL || !tuning.adapters().empty())) {
-    throw InputError("tuning.exclude is for tuning.targets of kinds freeze and lora",
-                     tuning.adapters().empty() ? "" : ", and the adapter of tuning.adapters has its own targets",
-                     "; leave it out");
-  }
-  if (tuning.kind() != TUNING_LORA && tuning.loraplus_lr_ratio() != 1) {
-    throw InputError("tuning.loraplus_lr_ratio = ", tuning.loraplus_lr_ratio(),
-                     " is for tuning.kind lora; leave it out");
-  }
-  RefuseWrongStart(tuning);
-  if (tuning.kind() != TUNING_FREEZE && tuning.last_layers() > 0) {
-    throw InputError("tuning.last_layers = ", tuning.last_layers(), " is for tuning.kind freeze; leave it out");
   }
 }
 
@@ -185,7 +160,7 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config) {
 }
 
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning) {
-  RefuseWrongKeys(tuning);
+  if (tuning.kind() == TUNING_LORA) RefuseWrongStart(tuning);
   const std::set<ModelPart> frozen = FrozenParts(tuning);
   if (!frozen.empty() && !graph.images) {
     throw InputError("tuning.freeze: this ", graph.family, " model has no vision tower; leave it out");

@@ -1,30 +1,11 @@
 #include "stages/distillation_check.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/base/error.h"
-#include "core/config/compare.h"
-#include "core/config/schema.h"
 #include "stages/other_layout.h"
 
 namespace trireme {
-namespace {
-
-constexpr const char* kSamplingKeys[] = {"rl.temperature",    "rl.top_p",          "rl.top_k",
-                                         "rl.max_new_tokens", "rl.mask_truncated", "rl.offload_optimizer"};
-
-// Keys of rl that other stages honour.
-void RefuseRewardKeys(const Config& config) {
-  for (const KeyDifference& set : DifferingKeys(DefaultConfig(), config)) {
-    if (!set.key.starts_with("rl.")) continue;
-    if (std::ranges::find(kSamplingKeys, set.key) != std::end(kSamplingKeys)) continue;
-    throw InputError(set.key,
-                     " has no part in this run: stage gkd learns from a teacher, not from rewards; leave it out");
-  }
-}
-
-}  // namespace
 
 bool DistillationSamples(const Config& config) {
   return config.distillation().lambda() > 0 || config.distillation().seq_kd();
@@ -53,17 +34,9 @@ void CheckDistillation(const Config& config) {
   if (distillation.temperature() <= 0) {
     throw InputError("distillation.temperature = ", distillation.temperature(), "; wanted above 0");
   }
-  if (distillation.lambda() == 1 && distillation.seq_kd()) {
-    throw InputError(
-        "distillation.seq_kd has no part in this run: with distillation.lambda = 1 the student writes every ",
-        "answer; leave it out");
-  }
   if (config.rl().temperature() <= 0) {
     throw InputError("rl.temperature = ", config.rl().temperature(),
                      "; wanted above 0: answers are drawn, not the likeliest");
-  }
-  if (config.reference() != "base") {
-    throw InputError("reference: ", config.reference(), ": stage gkd compares with distillation.teacher; leave it out");
   }
   if (config.data().loss() == LOSS_ALL) {
     throw InputError("data.loss: all: stage gkd trains the last answer of a conversation; leave it out");
@@ -76,7 +49,6 @@ void CheckDistillation(const Config& config) {
                      ": no answers are sampled under context parallelism; ",
                      "write 1, or distillation.lambda: 0 without seq_kd");
   }
-  RefuseRewardKeys(config);
 }
 
 }  // namespace trireme

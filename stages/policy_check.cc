@@ -21,18 +21,12 @@ void CheckPolicyLoss(const Config& config) {
   if (loss == nullptr) {
     throw InputError("rl.loss: ", rl.loss(), " is not known; wanted one of ", Join(PolicyLossNames()));
   }
-  if (config.stage() != STAGE_GRPO && rl.loss() != "grpo") {
-    throw InputError("rl.loss: ", rl.loss(), ": stage ", NameOf(config.stage()), " has one loss; leave it out");
-  }
   if (loss->term == PolicyTerm::kCispo && rl.epsilon_high() <= 1) {
     throw InputError("rl.epsilon_high = ", rl.epsilon_high(), ": with cispo it is the largest ratio itself; write 5");
   }
   if (rl.delta() > 0 && rl.delta() <= 1 + rl.epsilon_high()) {
     throw InputError("rl.delta = ", rl.delta(), "; wanted above 1 + rl.epsilon_high = ", 1 + rl.epsilon_high(),
                      ", or 0 for none");
-  }
-  if (rl.delta() > 0 && loss->term != PolicyTerm::kClipped) {
-    throw InputError("rl.delta = ", rl.delta(), ": rl.loss: ", rl.loss(), " does not clip by it; leave it out");
   }
   if (rl.entropy_coef() > 0 && rl.top_entropy_quantile() < 1) {
     throw InputError("rl.entropy_coef = ", rl.entropy_coef(),
@@ -47,31 +41,6 @@ void CheckPolicyLoss(const Config& config) {
     throw InputError("rl.sampler_clip_min = ", rl.sampler_clip_min(),
                      " is above rl.sampler_clip_max = ", rl.sampler_clip_max());
   }
-}
-
-// Keys that another stage, loss or correction would honour.
-void RefuseUnusedPolicyKeys(const Config& config) {
-  const RlConfig& rl = config.rl();
-  const RlConfig defaults;
-  const auto refuse = [&](const char* key, const std::string& why) {
-    throw InputError("rl.", key, " has no part in this run: ", why, "; leave it out");
-  };
-  const std::string stage = Concat("stage ", NameOf(config.stage()));
-  if (config.stage() != STAGE_GRPO) {
-    if (rl.scale_rewards() != defaults.scale_rewards())
-      refuse("scale_rewards", stage + " has its own rule for advantages");
-    if (!rl.bias_correction_kl()) refuse("bias_correction_kl", stage + " subtracts the KL from the reward");
-  }
-  if (config.stage() == STAGE_RLOO && rl.level() != defaults.level())
-    refuse("level", stage + " takes whole completions' ratios");
-  const bool sapo = rl.loss() == "sapo";
-  if (!sapo && rl.sapo_temperature_pos() != defaults.sapo_temperature_pos())
-    refuse("sapo_temperature_pos", "it is for rl.loss: sapo");
-  if (!sapo && rl.sapo_temperature_neg() != defaults.sapo_temperature_neg())
-    refuse("sapo_temperature_neg", "it is for rl.loss: sapo");
-  if (rl.sampler_correction() != CORRECTION_NONE) return;
-  if (rl.sampler_clip_max() != defaults.sampler_clip_max()) refuse("sampler_clip_max", "rl.sampler_correction is none");
-  if (rl.sampler_clip_min() != defaults.sampler_clip_min()) refuse("sampler_clip_min", "rl.sampler_correction is none");
 }
 
 // Updates, samplings and groups divide each other.
@@ -100,14 +69,10 @@ void CheckPolicySizes(const Config& config) {
   }
 }
 
-// What has no part in a run whose completions are given, or whose completions are one turn.
+// What has no part in a run whose completions are given.
 void CheckGivenCompletions(const Config& config) {
   if (!config.rl().environment().empty() && !config.rl().rollouts().empty()) {
     throw InputError("rl.environment: the completions of rl.rollouts are given; leave one of them out");
-  }
-  if (config.rl().environment().empty() && config.rl().max_turns() != RlConfig().max_turns()) {
-    throw InputError("rl.max_turns = ", config.rl().max_turns(),
-                     " has no part in this run: rl.environment is empty; leave it out");
   }
   if (config.rl().max_resample_times() > 0 && !config.rl().rollouts().empty()) {
     throw InputError("rl.max_resample_times = ", config.rl().max_resample_times(),
@@ -167,24 +132,12 @@ void CheckPolicy(const Config& config) {
     CheckDistillation(config);
   } else {
     CheckPolicyLoss(config);
-    RefuseUnusedPolicyKeys(config);
     CheckPolicySizes(config);
     CheckPolicyReference(config);
     CheckPpo(config);
   }
-  if (config.multi_token_prediction().depths() > 0) {
-    throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(), ": stage ",
-                     NameOf(config.stage()), " trains the next tokens alone; write 0");
-  }
   CheckGivenCompletions(config);
   CheckSampler(config);
-  if (!config.data().valid().empty() || config.data().valid_ratio() > 0) {
-    throw InputError("data.valid: stage ", NameOf(config.stage()), " has no evaluation yet; leave it out");
-  }
-  if (config.run().eval_every() > 0) {
-    throw InputError("run.eval_every = ", config.run().eval_every(), ": stage ", NameOf(config.stage()),
-                     " has no evaluation yet; write 0, and look at the reward");
-  }
 }
 
 }  // namespace trireme

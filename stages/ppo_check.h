@@ -15,7 +15,7 @@ bool HasValueModel(const Config& config);
 // The directory that the value model starts from.
 std::string ValueModelOf(const Config& config);
 
-// Refuses what does not fit together in stage ppo, and the keys of ppo in the other stages of rl.
+// Refuses what does not fit together in stage ppo. Nothing for other stages.
 void CheckPpo(const Config& config);
 
 }  // namespace trireme

@@ -44,44 +44,26 @@ void CheckReload(const SamplerConfig& sampler) {
   }
 }
 
-// Keys that only an endpoint, or a sampler outside, would honour.
-void RefuseEndpointKeys(const Config& config) {
+// Keys that only a sampler outside, a server or one that fills a directory, would honour.
+void RefuseOutsideKeys(const Config& config) {
   const SamplerConfig& sampler = config.rl().sampler();
-  const SamplerConfig defaults;
-  const char* const none = "rl.sampler.endpoint is empty";
-  if (!sampler.model().empty()) RefuseSamplerKey("model", none);
-  if (!sampler.key_file().empty()) RefuseSamplerKey("key_file", none);
-  if (sampler.concurrency() != defaults.concurrency()) RefuseSamplerKey("concurrency", none);
-  if (sampler.retries() != defaults.retries()) RefuseSamplerKey("retries", none);
-  if (sampler.log_probs() != defaults.log_probs()) RefuseSamplerKey("log_probs", none);
-  if (sampler.one_behind()) RefuseSamplerKey("one_behind", none);
-  if (!config.rl().rollouts().empty()) return;
+  if (!sampler.endpoint().empty() || !config.rl().rollouts().empty()) return;
   if (!sampler.weights().empty()) RefuseSamplerKey("weights", "this program samples with its own");
-  if (sampler.seconds() != defaults.seconds()) RefuseSamplerKey("seconds", "this program samples");
+  if (sampler.seconds() != SamplerConfig().seconds()) RefuseSamplerKey("seconds", "this program samples");
 }
 
 void CheckSamplingLayout(const Config& config) {
-  const auto refuse = [](const char* why) {
-    throw InputError("rl.sampling has no part in this run: ", why, "; leave it out");
-  };
   if (!HasSamplingLayout(config)) return;
-  if (!config.rl().rollouts().empty()) refuse("rl.rollouts has the completions");
-  if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
-  if (config.stage() == STAGE_GKD) refuse("stage gkd samples under the layout of training");
   const ParallelConfig &training = config.parallel(), sampling = UnderSamplingLayout(config).parallel();
-  if (SameLayout(training, sampling)) refuse("it is the layout of parallel, and would be a second copy of the weights");
+  if (!SameLayout(training, sampling)) return;
+  throw InputError(
+      "rl.sampling has no part in this run: it is the layout of parallel, and would be a second copy of the weights; "
+      "leave it out");
 }
 
 void CheckLentMemory(const Config& config) {
-  if (!config.rl().offload_optimizer()) return;
-  const auto refuse = [](const char* why) {
-    throw InputError("rl.offload_optimizer has no part in this run: ", why, "; leave it out");
-  };
-  if (config.memory().offload_optimizer())
-    refuse("memory.offload_optimizer keeps masters and moments in host memory anyway");
-  if (!config.rl().rollouts().empty()) refuse("rl.rollouts has the completions");
-  if (!config.rl().sampler().endpoint().empty()) refuse("rl.sampler.endpoint samples");
-  if (config.stage() == STAGE_GKD && !DistillationSamples(config)) refuse("the data has all answers");
+  if (!config.rl().offload_optimizer() || config.stage() != STAGE_GKD || DistillationSamples(config)) return;
+  throw InputError("rl.offload_optimizer has no part in this run: the data has all answers; leave it out");
 }
 
 }  // namespace
@@ -91,21 +73,11 @@ Config UnderSamplingLayout(const Config& config) { return UnderLayout(config, co
 
 void CheckSampler(const Config& config) {
   const SamplerConfig& sampler = config.rl().sampler();
-  const SamplerConfig defaults;
-  const bool endpoint = !sampler.endpoint().empty(), rollouts = !config.rl().rollouts().empty();
-  if (endpoint && rollouts) RefuseSamplerKey("endpoint", "rl.rollouts has the completions");
-  if (endpoint && config.stage() == STAGE_GKD) RefuseSamplerKey("endpoint", "stage gkd samples in this program");
-  if (!endpoint) RefuseEndpointKeys(config);
-  if (sampler.weights().empty()) {
-    const char* const none = "rl.sampler.weights is empty";
-    if (!sampler.reload().empty()) RefuseSamplerKey("reload", none);
-    if (sampler.weights_every() != defaults.weights_every()) RefuseSamplerKey("weights_every", none);
-    if (sampler.keep() != defaults.keep()) RefuseSamplerKey("keep", none);
-  }
+  RefuseOutsideKeys(config);
   CheckReload(sampler);
   CheckSamplingLayout(config);
   CheckLentMemory(config);
-  if (endpoint) CheckEndpoint(config);
+  if (!sampler.endpoint().empty()) CheckEndpoint(config);
 }
 
 }  // namespace trireme

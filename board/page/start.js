@@ -45,7 +45,7 @@ export class Start {
       ...keys.filter(({key}) => key !== 'run.output').map(key => this.field(key)));
   }
 
-  field({key, type, wanted, default: initial, comment, choices}) {
+  field({key, type, wanted, default: initial, comment, scope, choices}) {
     const set = text => {
       if (text === '') this.values.delete(key); else this.values.set(key, text);
       row.classList.toggle('set', text !== '');
@@ -56,7 +56,7 @@ export class Start {
       ? make('select', {name: key, onchange: event => set(event.target.value)}, make('option', {value: '', text: initial}),
         ...options.filter(name => name !== initial).map(name => make('option', {value: name, text: name, title: choices.find(choice => choice.name === name)?.comment})))
       : make('input', {name: key, placeholder: initial, title: wanted, inputmode: type === 'integer' ? 'numeric' : type === 'number' ? 'decimal' : null, oninput: event => set(event.target.value)});
-    const row = make('label', {class: 'field', 'data-key': key}, make('code', {text: key}), input, make('small', {text: comment}));
+    const row = make('label', {class: 'field', 'data-key': key}, make('code', {text: key}), input, make('small', {text: `${comment} ${scope}`}));
     return row;
   }
 

@@ -9,6 +9,7 @@
 #include "core/config/names.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
+#include "core/config/scope.h"
 
 namespace trireme {
 namespace {
@@ -34,7 +35,7 @@ std::string KeyHelp(const Message& section, const FieldDescriptor& field, const 
   };
   std::string text = head(TypeText(field, names));
   if (text.size() > kHelpWidth) text = head("one of the names below");
-  text += Wrapped(CommentOf(field), "      ");
+  text += Wrapped(Concat(CommentOf(field), " ", ScopeText(StatedScope(field))), "      ");
   if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
   for (size_t i = 0; i < meanings.size(); ++i) text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;
@@ -51,7 +52,7 @@ std::string SectionHelp(const Message& section, const std::string& prefix) {
     const FieldDescriptor& field = *section.GetDescriptor()->field(i);
     const std::string key = prefix + field.name();
     if (IsSection(field)) {
-      text += Concat("\n", Wrapped(Concat(key, ": ", CommentOf(field)), ""));
+      text += Concat("\n", Wrapped(Concat(key, ": ", CommentOf(field), " ", ScopeText(StatedScope(field))), ""));
       text += SectionHelp(section.GetReflection()->GetMessage(section, &field), key + ".");
     } else {
       text += KeyHelp(section, field, key);

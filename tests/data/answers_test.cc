@@ -210,6 +210,17 @@ TEST_F(AnswerRowsTest, APromptStandsInARowOnceUpToTheTokenThatPredictsTheAnswers
   }
 }
 
+// Its tokens count nothing in the comparison. ms-swift learns the answer alone.
+TEST_F(AnswerRowsTest, OrpoLearnsThePromptOfTheChosenAnswerUnlessToldOtherwise) {
+  Config config = ConfigFor(kPairs, STAGE_ORPO);
+  const Row learnt = OpenDataSets(config, {.vocabulary = 100}).train->Read(0);
+  EXPECT_EQ(learnt.labels, (std::vector<int64_t>{-100, 2, 3, 4, 5, -100, 6}));
+  config.mutable_preference()->set_orpo_prompt_nll(false);
+  const Row alone = OpenDataSets(config, {.vocabulary = 100}).train->Read(0);
+  EXPECT_EQ(alone.labels, (std::vector<int64_t>{-100, -100, 3, 4, 5, -100, 6}));
+  EXPECT_EQ(alone.answer_tokens, learnt.answer_tokens);
+}
+
 TEST_F(AnswerRowsTest, PromptsAreComputedTwiceWhereRoutersCountTheirTokens) {
   Config config = ConfigFor(kPairs, STAGE_DPO);
   config.mutable_experts()->set_balance_coefficient(0.01);

@@ -166,7 +166,10 @@ TEST_F(Stream, RefusesWhatDoesNotGoWithIt) {
   EXPECT_NE(refusal("", "steps: 20, save_every_epoch: true").find("set run.save_every"), std::string::npos);
   Config config = Run();
   config.set_stage(STAGE_DPO);
-  EXPECT_NE(RefusalOf([&] { OpenStream(config, {}); }).find("only data of stages pt and sft"), std::string::npos);
+  EXPECT_NE(RefusalOf([&] {
+              OpenStream(config, {});
+            }).find("data.streaming = true is for stages pt and sft, not dpo; leave it out"),
+            std::string::npos);
   config = Run();
   config.mutable_data()->set_train(0, (folder_ / "part0.jsonl").string() + "#3");
   EXPECT_NE(RefusalOf([&] { OpenStream(config, {}); }).find("streamed data is taken as it is"), std::string::npos);

@@ -49,7 +49,7 @@ def test_refused_without_pairs(adapted, train_rows):
     output = train_rows.parent / "refused"
     words = train_words(adapted("patterns"), train_rows, output, ["tuning.kind=full", "tuning.loraplus_lr_ratio=2"])
     result = run(None, words)
-    assert result.returncode == 2 and "tuning.loraplus_lr_ratio = 2 is for tuning.kind lora" in result.stderr, \
+    assert result.returncode == 2 and "tuning.loraplus_lr_ratio = 2.0 is for tuning.kind lora, not full" in result.stderr, \
         failure_text(result)
     assert not output.exists()
 
@@ -198,13 +198,13 @@ def test_resumes_from_its_start(name, starts, models, folder, record_errors):
 
 
 REFUSED = [
-    (["tuning.kind=full", "tuning.init=pissa"], "tuning.init pissa is for tuning.kind lora"),
-    (["tuning.kind=freeze", "tuning.dora=true"], "tuning.dora is for tuning.kind lora"),
-    (["tuning.pissa_niter=3"], "tuning.pissa_niter = 3 is for tuning.init pissa"),
+    (["tuning.kind=full", "tuning.init=pissa"], "tuning.init = pissa is for tuning.kind lora, not full"),
+    (["tuning.kind=freeze", "tuning.dora=true"], "tuning.dora = true is for tuning.kind lora, not freeze"),
+    (["tuning.pissa_niter=3"], "tuning.pissa_niter = 3 is for tuning.init pissa, not lora"),
     (["tuning.init=olora", "tuning.dora=true"], "tuning.init olora and tuning.dora do not go together"),
     (["tuning.init=olora", "tuning.adapters=ADAPTER"], "tuning.init olora is for new adapters"),
     (["tuning.init=pissa", "tuning.rank=500"], "which has"),
-    (["tuning.init=pissa", "stage=dpo"], "tuning.init pissa and olora are for stages"),
+    (["tuning.init=pissa", "stage=dpo"], "tuning.init = pissa is for stages pt, sft, orpo, simpo, cpo and rm, not dpo"),
     (["tuning.dora=true", "tuning.dropout=0.1"], "tuning.dropout = 0.1 with DoRA"),
     (["model.path=MOE", "tuning.dora=true"], "belongs to an expert"),
 ]

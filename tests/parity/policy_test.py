@@ -16,7 +16,8 @@ OPTIONS = ("full",)
 LIMITS = {"advantage": 1e-6, "loss": 1e-5, "norm": 1e-4, "metrics": 2e-5}
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo")
 LEVELS, SCALES = ("token", "sequence"), ("group", "batch", "none")
-BOUNDS = {"cispo": (["rl.epsilon_high=1.1"], dict(epsilon_high=1.1))}
+BOUNDS = {"cispo": (["rl.epsilon_high=1.1"], dict(epsilon_high=1.1)),
+          "sapo": (["rl.sapo_temperature_pos=1.3", "rl.sapo_temperature_neg=0.8"], dict(sapo_temperature_pos=1.3, sapo_temperature_neg=0.8))}
 TWICE = (["rl.iterations=2"], dict(num_iterations=2))
 
 

@@ -17,7 +17,7 @@ from program import failure_text, run_many, words_of
 LIMITS = {"loss": 2e-5, "norm": 1e-4, "rewards": 2e-5, "logps": 3e-5, "logits": 3e-5, "gradient": 1e-4}
 # These two take an exponential of a log-ratio, or of one over a temperature of 0.05: the last digits of fp32 sums of
 # log-probabilities, of the peer's as of ours, show in them.
-STEEP, STEEPNESS = {"dpo forward_kl", "dpo discopop"}, 5
+STEEP, STEEPNESS = {"dpo forward_kl", "dpo discopop", "dpo discopop tau"}, 5
 
 # name: stage, our settings, TRL's
 CASES = {f"dpo {loss}": ("dpo", [f"preference.loss=[{loss}]"], dict(loss_type=[loss]))
@@ -32,6 +32,8 @@ CASES |= {
              dict(loss_type=["sigmoid", "robust"], loss_weights=[1.8, -0.8], label_smoothing=0.1)),
     "dpo mixed": ("dpo", ["preference.loss=[sigmoid,bco_pair,sft]", "preference.weights=[0.8,0.2,1.0]"],
                   dict(loss_type=["sigmoid", "bco_pair", "sft"], loss_weights=[0.8, 0.2, 1.0])),
+    "dpo discopop tau": ("dpo", ["preference.loss=[discopop]", "preference.discopop_tau=0.2"],
+                         dict(loss_type=["discopop"], discopop_tau=0.2)),
     "rpo": ("dpo", ["preference.sft_weight=0.5"], dict(loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5])),
     "ld-dpo": ("dpo", ["preference.ld_alpha=0.3", "preference.beta=0.4"], dict(ld_alpha=0.3, beta=0.4)),
     "ld-dpo with sft": ("dpo", ["preference.ld_alpha=0.0", "preference.sft_weight=0.5"],

@@ -174,10 +174,10 @@ REFUSED = [
     (["model.quantise=nf4", "model.quantise_block=48"], ["model.quantise_block = 48", "wanted 32, 64"]),
     (["model.quantise=nf4", "model.quantise_except=[q_proj]"], ["cannot be packed without", "q_proj.weight"]),
     (["model.quantise=nf4", "model.quantise_except=[q_porj]"], ["model.quantise_except: 'q_porj'", "nearest: 'q_proj'"]),
-    (["model.quantise=int8", "model.quantise_block=128"], ["model.quantise_block", "int8 has a scale for each row"]),
+    (["model.quantise=int8", "model.quantise_block=128"], ["model.quantise_block = 128 is for model.quantise nf4 or fp4, not int8"]),
     (["model.quantise=int8", "tuning.kind=freeze", "tuning.targets=[q_proj]"], ["model.quantise", "tuning.kind: lora"]),
     (["model.quantise=q4_k"], ["model.quantise", "q4_k", "nf4"]),
-    (["model.quantise_block=128"], ["model.quantise_block", "model.quantise nf4"]),
+    (["model.quantise_block=128"], ["model.quantise_block = 128 is for model.quantise nf4 or fp4, not none"]),
 ]
 
 

@@ -104,12 +104,12 @@ def test_a_run_leaves_the_changed_config(folder, models, rows):
 
 # Settings, family, and what the refusal says.
 REFUSED = [
-    (dict(factor=4), "qwen2", "model.rope.kind is not"),
-    (dict(kind="default", factor=4), "qwen2", "model.rope.kind is default"),
-    (dict(original_length=8), "qwen2", "model.rope.original_length is set"),
+    (dict(factor=4), "qwen2", "model.rope.factor = 4.0 is for model.rope.kind linear, dynamic, yarn or llama3, not model"),
+    (dict(kind="default", factor=4), "qwen2", "is for model.rope.kind linear, dynamic, yarn or llama3, not default"),
+    (dict(original_length=8), "qwen2", "model.rope.original_length = 8 is for model.rope.kind"),
     (dict(kind="yarn"), "qwen2", "model.rope.factor = 0"),
     (dict(kind="linear", factor=0.5), "qwen2", "at least 1"),
-    (dict(kind="linear", factor=2, attention_factor=2), "qwen2", "attention_factor is of yarn"),
+    (dict(kind="linear", factor=2, attention_factor=2), "qwen2", "model.rope.attention_factor = 2.0 is for model.rope.kind yarn, not linear"),
     (dict(kind="yarn", factor=2, beta_fast=1, beta_slow=4), "qwen2", "is not above beta_slow"),
     (dict(kind="yarn", factor=2), "gemma3", "for each kind of layer"),
     (dict(kind="linear", factor=2), "deepseek_v2", "has 'mscale'"),

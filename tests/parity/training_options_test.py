@@ -32,8 +32,8 @@ LAYOUTS = {1: [[]], 2: [["parallel.tensor=2"], ["parallel.pipeline=2"], ["parall
 class Muon(torch.optim.Optimizer):
     """As published, in fp32, with updates of AdamW's size (match_rms_adamw)."""
 
-    def __init__(self, matrices, lr):
-        super().__init__([{"params": matrices}], dict(lr=lr, weight_decay=steps.ADAMW["weight_decay"]))
+    def __init__(self, matrices, lr, momentum):
+        super().__init__([{"params": matrices}], dict(lr=lr, momentum=momentum, weight_decay=steps.ADAMW["weight_decay"]))
 
     @staticmethod
     def orthogonal(x):
@@ -51,8 +51,8 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
-                momentum.lerp_(p.grad, 1 - 0.95)
-                update = self.orthogonal(p.grad.lerp(momentum, 0.95))
+                momentum.lerp_(p.grad, 1 - group["momentum"])
+                update = self.orthogonal(p.grad.lerp(momentum, group["momentum"]))
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(update, alpha=-group["lr"] * 0.2 * max(p.shape) ** 0.5)
 
@@ -78,12 +78,14 @@ def adamw(groups, lr):
     return torch.optim.AdamW(groups, lr=lr, betas=(steps.ADAMW["beta1"], steps.ADAMW["beta2"]), eps=steps.ADAMW["eps"])
 
 
-def muon(model):
-    named = dict(model.named_parameters())
-    matrices = {name for name, p in named.items() if p.dim() == 2 and "embed_tokens" not in name and "lm_head" not in name}
-    others = [{"params": [p], "weight_decay": steps.ADAMW["weight_decay"] if p.dim() > 1 else 0.0}
-              for name, p in named.items() if name not in matrices]
-    return Both(Muon([named[name] for name in sorted(matrices)], COSINE["lr"]), adamw(others, COSINE["lr"]))
+def muon(momentum):
+    def make(model):
+        named = dict(model.named_parameters())
+        matrices = {name for name, p in named.items() if p.dim() == 2 and "embed_tokens" not in name and "lm_head" not in name}
+        others = [{"params": [p], "weight_decay": steps.ADAMW["weight_decay"] if p.dim() > 1 else 0.0}
+                  for name, p in named.items() if name not in matrices]
+        return Both(Muon([named[name] for name in sorted(matrices)], COSINE["lr"], momentum), adamw(others, COSINE["lr"]))
+    return make
 
 
 def by_name(model):
@@ -114,10 +116,10 @@ def with_z_loss(model, rows):
         yield part + Z * logits.logsumexp(-1).square().sum() / tokens
 
 
-def adafactor(scale, relative=False):
+def adafactor(scale, relative=False, decay=0.8):
     def make(model):
         made = Adafactor(steps.parameter_groups(model), lr=None if relative else COSINE["lr"], relative_step=relative,
-                         scale_parameter=scale, warmup_init=False)
+                         scale_parameter=scale, warmup_init=False, decay_rate=-decay)
         for group in made.param_groups:
             group["lr"] = RELATIVE["lr"] if relative else group["lr"]  # which the relative step does not read
         return made
@@ -138,10 +140,11 @@ OPTIONS_TRIED = {
     "sgd": ("qwen2", FAST, ["optimizer.name=sgd"], sgd(0), tiny_models.loss_parts),
     "sgd_momentum": ("qwen2", FAST, ["optimizer.name=sgd_momentum", "optimizer.sgd_momentum=0.8"], sgd(0.8),
                      tiny_models.loss_parts),
-    "muon": ("qwen2", COSINE, ["optimizer.name=muon"], muon, tiny_models.loss_parts),
+    "muon": ("qwen2", COSINE, ["optimizer.name=muon"], muon(0.95), tiny_models.loss_parts),
+    "muon_momentum": ("qwen2", COSINE, ["optimizer.name=muon", "optimizer.muon_momentum=0.8"], muon(0.8), tiny_models.loss_parts),
     "adafactor": ("qwen2", COSINE, ["optimizer.name=adafactor"], adafactor(scale=False), tiny_models.loss_parts),
-    "adafactor relative": ("qwen2", RELATIVE, ["optimizer.name=adafactor", "optimizer.adafactor_scale_parameter=true"],
-                           adafactor(scale=True, relative=True), tiny_models.loss_parts),
+    "adafactor relative": ("qwen2", RELATIVE, ["optimizer.name=adafactor", "optimizer.adafactor_scale_parameter=true",
+                                                "optimizer.adafactor_decay=0.6"], adafactor(scale=True, relative=True, decay=0.6), tiny_models.loss_parts),
     "8bit": ("qwen2", COSINE, ["optimizer.moments=8bit"], adam_8bit, tiny_models.loss_parts),
     "lr_by_name": ("qwen2", COSINE, [f"optimizer.lr_by_name={json.dumps([f'{k}={v}' for k, v in RATES.items()])}"], by_name,
                    tiny_models.loss_parts),
@@ -155,7 +158,8 @@ OF_WHOLE_TENSORS = ["muon", "adafactor", "8bit"]
 LIMITS_OF = {"8bit": {**LIMITS, "loss": 2e-4, "grad_norm": 1e-2}}
 FEW = {"gemma2": [(1, []), (2, ["parallel.tensor=2"])]}  # families that run under some layouts only
 CASES = [(name, ranks, layout) for name in OPTIONS_TRIED for ranks in LAYOUTS for layout in LAYOUTS[ranks]
-         if (ranks, layout) in FEW.get(OPTIONS_TRIED[name][0], [(ranks, layout)]) and (ranks < 4 or name in OF_WHOLE_TENSORS)]
+         if (ranks, layout) in FEW.get(OPTIONS_TRIED[name][0], [(ranks, layout)]) and (ranks < 4 or name in OF_WHOLE_TENSORS)
+         and (ranks == 1 or name != "muon_momentum")]
 # Compared between layouts: noise of our own, and experts, which the peer stacks. A router that scales the chosen experts' weights
 # to a sum of 1 gives the others rounding errors for gradients, which adafactor makes as large as all others.
 EQUAL = {"neftune": ("qwen2", COSINE, ["tuning.neftune_alpha=5"]),
@@ -326,32 +330,32 @@ def test_resumes(name, folder, ramped, references, rows, record_errors):
 REFUSED = [
     (["optimizer.name=muon", "optimizer.moments=8bit"], "optimizer.moments 8bit is for optimizer.name adamw"),
     (["device=npu", "optimizer.moments=8bit"], "optimizer.moments 8bit is for devices cpu and cuda"),
-    (["optimizer.name=adafactor", "optimizer.moments=bf16"], "adafactor has none"),
+    (["optimizer.name=adafactor", "optimizer.moments=bf16"], "optimizer.moments = bf16 has no part in this run: optimizer.name is adafactor"),
     (["optimizer.name=adafactor", "memory.offload_optimizer=true"], "turn memory.offload_optimizer off"),
-    (["optimizer.adafactor_clip=2"], "are for optimizer.name adafactor"),
+    (["optimizer.adafactor_clip=2"], "optimizer.adafactor_clip = 2.0 is for optimizer.name adafactor, not adamw"),
     (["run.batch_ramp=[2, 1]"], "run.batch_ramp has 2 numbers"),
     (["run.batch_ramp=[1, 2, 9]"], "does not lead to run.global_batch = 4"),
-    (["run.batch_ramp=[1, 1, 9]", "stage=dpo"], "run.batch_ramp is for stages pt and sft"),
+    (["run.batch_ramp=[1, 1, 9]", "stage=dpo"], "run.batch_ramp = [1, 1, 9] is for stages pt and sft, not dpo"),
     (["stage=dpo", "loss.label_smoothing=0.1"], "loss.label_smoothing = 0.1 is for stages pt and sft"),
-    (["stage=dpo", "tuning.neftune_alpha=5"], "tuning.neftune_alpha = 5 is for stages pt and sft"),
-    (["memory.offload_activations=true"], "moves the inputs of layers that are recomputed; set memory.recompute to full"),
-    (["memory.offload_parameters=true"], "moves the shares of weights that parallel.zero 3 makes"),
+    (["stage=dpo", "tuning.neftune_alpha=5"], "tuning.neftune_alpha = 5.0 is for stages pt and sft, not dpo"),
+    (["memory.offload_activations=true"], "memory.offload_activations = true is for memory.recompute full, not none"),
+    (["memory.offload_parameters=true"], "memory.offload_parameters = true is for parallel.zero 3, not 1"),
     (["memory.offload_parameters=true", "parallel.zero=3", "model.dtype=fp32"], "these weights are updated as they are"),
     (["memory.offload_parameters=true", "parallel.zero=3", "optimizer.masters=split"], "whose halves stay together"),
     (["parallel.replicas=2", "parallel.zero=0"], "does not divide the 1 data-parallel ranks"),
     (["memory.recompute_every=2"], "memory.recompute_every = 2 is for memory.recompute full"),
     (["optimizer.name=muon", "memory.offload_optimizer=true"], "optimizer.name muon gathers whole matrices"),
-    (["optimizer.ema=0.9", "tuning.kind=lora"], "adapters are not averaged"),
+    (["optimizer.ema=0.9", "tuning.kind=lora"], "optimizer.ema = 0.9 is for tuning.kind full or freeze, not lora"),
     (["optimizer.lr_by_name=[nothing=2]"], "'nothing=2' is the first match of no trained parameter"),
     (["optimizer.lr_by_name=[embed_tokens]"], "is not REGEX=FACTOR"),
     (["optimizer.lr_by_name=['(=2']"], "is not a regular expression"),
     (["optimizer.lr_by_name=[q_proj.weight=2]"], "but they are one parameter here"),
     (["run.early_stopping=2"], "run.early_stopping = 2 counts evaluations"),
     (["run.final_from=best"], "run.final_from: best is the checkpoint with the lowest evaluation loss"),
-    (["run.early_stopping_threshold=1"], "is for run.early_stopping"),
+    (["run.early_stopping_threshold=1"], "run.early_stopping_threshold = 1.0 has no part in this run: run.early_stopping is 0"),
     (["run.steps=0", "run.epochs=0"], "run.epochs = 0 trains nothing"),
     (["run.eval_every_epoch=true"], "run.eval_every_epoch has nothing to evaluate on"),
-    (["tuning.exclude=[q_proj]"], "tuning.exclude is for tuning.targets of kinds freeze and lora"),
+    (["tuning.exclude=[q_proj]"], "tuning.exclude = [q_proj] is for tuning.kind freeze or lora, not full"),
     (["tuning.kind=lora", "tuning.targets=['re:(']"], "is not a regular expression"),
     (["tuning.kind=lora", "tuning.targets=['re:q_proj']"], "matches the whole name of no module"),
     (["tuning.kind=lora", "tuning.exclude=[q_prj]"], "nearest: 'q_proj'"),

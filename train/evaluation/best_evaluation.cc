@@ -13,10 +13,6 @@ void CheckBestEvaluation(const Config& config) {
     throw InputError("run.early_stopping = ", run.early_stopping(),
                      " counts evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
   }
-  if (run.early_stopping() == 0 && run.early_stopping_threshold() > 0) {
-    throw InputError("run.early_stopping_threshold = ", run.early_stopping_threshold(),
-                     " is for run.early_stopping; set that, or leave it out");
-  }
   if (run.final_from() == FINAL_FROM_BEST && !evaluates) {
     throw InputError("run.final_from: best is the checkpoint with the lowest evaluation loss, and this run has no ",
                      "evaluations; set run.eval_every or run.eval_every_epoch");

@@ -1,18 +1,14 @@
 #include "train/plan/check_answers.h"
 
 #include "core/base/error.h"
-#include "stages/stage.h"
+#include "core/config/unused_keys.h"
 
 namespace trireme {
 
 void CheckAnswerEvaluation(const Config& config) {
   const EvalConfig& eval = config.eval();
   if (!eval.generate()) return;
-  const StageFacts& facts = FactsOf(config);
-  if (facts.method != MethodKind::kTokens || facts.records != Records::kConversations) {
-    throw InputError("eval.generate is for stage sft, whose data has answers to compare with; the stage is ",
-                     facts.name, ": leave it out");
-  }
+  RefuseUnusedKeys(config, "eval.generate");
   if (config.data().loss() == LOSS_ALL) {
     throw InputError("eval.generate: with data.loss all nothing tells prompts from answers; use answers or last_round");
   }

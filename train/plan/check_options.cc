@@ -10,25 +10,12 @@
 #include "data/stream.h"
 #include "parallel/graph/parameters.h"
 #include "stages/sampler_check.h"
-#include "stages/stage.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
 namespace {
 
 constexpr char kMuonName[] = "muon";
-
-void CheckTokenOptions(const Config& config) {
-  if (FactsOf(config).method == MethodKind::kTokens) return;
-  const auto refuse = [](const char* key, double value) {
-    if (value > 0) throw InputError(key, " = ", value, " is for stages pt and sft; leave it out");
-  };
-  refuse("loss.label_smoothing", config.loss().label_smoothing());
-  refuse("loss.z_coefficient", config.loss().z_coefficient());
-  refuse("tuning.neftune_alpha", config.tuning().neftune_alpha());
-  if (config.data().balance() != ROWS_IN_ORDER)
-    throw InputError("data.balance cost is for stages pt and sft; leave it out");
-}
 
 // A stream knows what a row costs only when it has been read.
 void CheckSharing(const DataConfig& data) {
@@ -37,24 +24,10 @@ void CheckSharing(const DataConfig& data) {
       "data.balance cost needs to know the rows of a step before they are read; leave it out, or data.streaming");
 }
 
-void CheckRecompute(const MemoryConfig& memory) {
-  if (memory.recompute() == RECOMPUTE_FULL) return;
-  if (memory.offload_activations()) {
-    throw InputError(
-        "memory.offload_activations moves the inputs of layers that are recomputed; set memory.recompute to full, ",
-        "or leave it out");
-  }
-  if (memory.recompute_every() == 1) return;
-  throw InputError("memory.recompute_every = ", memory.recompute_every(),
-                   " is for memory.recompute full; set that, or leave it out");
-}
-
 void CheckOffloadedParameters(const Config& config) {
   const MemoryConfig& memory = config.memory();
   if (!memory.offload_parameters()) return;
   const auto refuse = [](const char* why) { throw InputError("memory.offload_parameters ", why); };
-  if (config.parallel().zero() != 3)
-    refuse("moves the shares of weights that parallel.zero 3 makes; set that, or leave it out");
   if (memory.offload_reference())
     refuse("is for a reference, too, with parallel.zero 3; turn memory.offload_reference off");
   if (config.reference_sync().steps() > 0)
@@ -75,44 +48,18 @@ void CheckMuon(const Config& config) {
   throw InputError("optimizer.name muon gathers whole matrices on the device; with memory.offload_optimizer use adamw");
 }
 
-// Optimizers that work on whole tensors, and keys of one of them.
+// Optimizers that work on whole tensors.
 void CheckWholeTensors(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer();
   const bool adafactor = optimizer.name() == "adafactor", codes = optimizer.moments() == MOMENTS_8BIT;
-  if (codes && optimizer.name() != "adamw") {
+  if (codes && !adafactor && optimizer.name() != "adamw") {
     throw InputError("optimizer.moments 8bit is for optimizer.name adamw, it is ", optimizer.name(),
                      "; change one of them");
-  }
-  if (adafactor && optimizer.moments() != MOMENTS_FP32) {
-    throw InputError(
-        "optimizer.moments is for optimizers with moments of each element; adafactor has none: leave it out");
   }
   if ((adafactor || codes) && config.memory().offload_optimizer()) {
     throw InputError(adafactor ? "optimizer.name adafactor" : "optimizer.moments 8bit",
                      " keeps its few states on the device; turn memory.offload_optimizer off");
   }
-  const OptimizerConfig& unset = OptimizerConfig::default_instance();
-  const bool keys = optimizer.adafactor_scale_parameter() || optimizer.adafactor_clip() != unset.adafactor_clip() ||
-                    optimizer.adafactor_decay() != unset.adafactor_decay();
-  if (keys && !adafactor) {
-    throw InputError("optimizer.adafactor_scale_parameter, adafactor_clip and adafactor_decay are for optimizer.name ",
-                     "adafactor, it is ", optimizer.name(), "; leave them out");
-  }
-}
-
-// The model without its adapter is not the model as it was: nothing can be compared with it.
-void CheckPairStart(const Config& config) {
-  if (config.tuning().init() == ADAPTER_INIT_LORA || !FactsOf(config).reference) return;
-  throw InputError(
-      "tuning.init pissa and olora are for stages pt, sft, rm, orpo, simpo and cpo: the weights beside the pairs "
-      "change, so that the model without its adapter is no reference; use tuning.init lora");
-}
-
-void CheckAverage(const Config& config) {
-  const double ema = config.optimizer().ema();
-  if (ema == 0 || config.tuning().kind() != TUNING_LORA) return;
-  throw InputError("optimizer.ema = ", ema,
-                   " is for tuning.kind full and freeze: adapters are not averaged; leave it out");
 }
 
 // Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
@@ -178,14 +125,10 @@ void CheckAdapter(const Config& config, const LayerGraph& graph) {
 }  // namespace
 
 void CheckTrainingOptions(const Config& config, Problems& problems) {
-  problems.Try([&] { CheckTokenOptions(config); });
   problems.Try([&] { CheckSharing(config.data()); });
-  problems.Try([&] { CheckRecompute(config.memory()); });
   problems.Try([&] { CheckOffloadedParameters(config); });
   problems.Try([&] { CheckMuon(config); });
   problems.Try([&] { CheckWholeTensors(config); });
-  problems.Try([&] { CheckPairStart(config); });
-  problems.Try([&] { CheckAverage(config); });
   problems.Try([&] { CheckPackedTraining(config); });
   problems.Try([&] { CheckStreaming(config); });
 }

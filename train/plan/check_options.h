@@ -1,5 +1,5 @@
-// Options of training that do not fit together, or that a stage does not have: refused by name before any work. What
-// one key may hold is in the schema. No torch.
+// Options of training that do not fit together: refused by name before any work. What one key may hold, and where it
+// counts, is in the schema. No torch.
 #pragma once
 
 #include "core/base/problems.h"

@@ -10,6 +10,7 @@
 #include "checkpoint/hf_directory.h"
 #include "core/base/error.h"
 #include "core/base/problems.h"
+#include "core/config/unused_keys.h"
 #include "data/dataset.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
@@ -137,6 +138,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   Problems problems;
   // A layout that does not fit is reported first.
   problems.Try([&] { MakeGrids(world, SizesOf(config.parallel())); });
+  RefuseUnusedKeys(config, problems);
   problems.Try([&] { CheckLearningRate(config.optimizer()); });
   problems.Try([&] { CheckBatchRamp(config); });
   problems.Try([&] { CheckUpdate(config, world); });

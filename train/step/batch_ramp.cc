@@ -1,7 +1,6 @@
 #include "train/step/batch_ramp.h"
 
 #include "core/base/error.h"
-#include "stages/stage.h"
 
 namespace trireme {
 
@@ -32,10 +31,6 @@ void CheckBatchRamp(const Config& config) {
     throw InputError("run.batch_ramp: from ", ramp.start, " by ", ramp.increment,
                      " does not lead to run.global_batch = ", ramp.batch,
                      "; wanted a smaller start, and an increment that divides the difference");
-  }
-  if (FactsOf(config).method != MethodKind::kTokens) {
-    throw InputError(
-        "run.batch_ramp is for stages pt and sft: the batches of other stages have one size; leave it out");
   }
   if (config.optimizer().update() == UPDATE_IN_BACKWARD) {
     throw InputError(

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/config/unused_keys.h"
 #include "stages/preference_check.h"
 
 namespace trireme {
@@ -134,6 +135,7 @@ TEST(PairLosses, SmoothedSigmoidIsWhatTwoOfTrlsLossesMake) {
 
 std::string Refusal(const Config& config) {
   try {
+    RefuseUnusedKeys(config);
     CheckPreference(config);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
@@ -167,12 +169,14 @@ TEST(PreferenceCheck, RefusesWhatDoesNotFitTogether) {
     c.set_stage(STAGE_KTO);
     c.set_reference("none");
   });
-  expect("compares with none", [](Config& c) {
-    c.set_stage(STAGE_ORPO);
-    c.set_reference("some/model");
-  });
+  expect("reference = some/model is for stages dpo, kto, grpo, rloo, reinforce_plus_plus and ppo, not orpo",
+         [](Config& c) {
+           c.set_stage(STAGE_ORPO);
+           c.set_reference("some/model");
+         });
   expect("write drop or truncate", [](Config& c) { c.mutable_data()->set_over_length(OVER_LENGTH_SPLIT); });
-  expect("next tokens alone", [](Config& c) { c.mutable_multi_token_prediction()->set_depths(1); });
+  expect("multi_token_prediction.depths = 1 is for stages pt and sft, not dpo",
+         [](Config& c) { c.mutable_multi_token_prediction()->set_depths(1); });
   expect("base is the same", [](Config& c) {
     c.set_reference("start");
     c.mutable_tuning()->set_kind(TUNING_FULL);

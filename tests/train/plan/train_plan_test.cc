@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,6 +12,10 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/config/load.h"
+#include "core/config/scope.h"
+#include "core/config/unused_keys.h"
+#include "parallel/sharding/optimizers.h"
+#include "tests/core/config/other_value.h"
 
 namespace trireme {
 namespace {
@@ -34,14 +39,16 @@ class TrainPlanTest : public testing::Test {
     std::ofstream(folder_ + "/model/config.json") << JsonLine(config);
   }
 
-  TrainPlan Plan(int world, const Overrides& overrides) const {
+  Config ConfigWith(const Overrides& overrides) const {
     const std::string yaml = Concat("model: {path: ", folder_,
                                     "/model, init: random}\n"
                                     "tuning: {kind: full}\n"
                                     "data: {max_length: 32}\n"
                                     "run: {global_batch: 6, steps: 100}\n");
-    return MakeTrainPlan(ParseConfig(yaml, "run.yaml", overrides), world);
+    return ParseConfig(yaml, "run.yaml", overrides);
   }
+
+  TrainPlan Plan(int world, const Overrides& overrides) const { return MakeTrainPlan(ConfigWith(overrides), world); }
 
   // Collapses whitespace.
   std::string Text(int world, const Overrides& overrides) const {
@@ -166,6 +173,51 @@ TEST_F(TrainPlanTest, RefusesLayouts) {
                 {expected, "stage=rm"});
   ExpectRefused("experts.balance pooled sums the counts of all layers, which parallel.pipeline = 2 splits", 2,
                 {"parallel.pipeline=2", "experts.balance=pooled", "experts.balance_coefficient=0.1"});
+}
+
+// What the schema says of a key, the plan says, and no more: each key in a stage where it counts and in one where it
+// does not. All stages, and all that keys need, are walked over by tests/core/config/scope_test.cc.
+TEST_F(TrainPlanTest, RefusesKeysWhereTheyHaveNoPart) {
+  const std::vector<std::string> stages = SpellingsOf(*Stage_descriptor());
+  for (const std::string& key : AllKeys()) {
+    const std::vector<std::string> in = ScopeOf(key).stages;
+    const auto counts = [&](const std::string& stage) {
+      return in.empty() || std::ranges::find(in, stage) != in.end();
+    };
+    Overrides tried = {*std::ranges::find_if(stages, counts)};
+    if (const auto other = std::ranges::find_if_not(stages, counts); other != stages.end()) tried.push_back(*other);
+    if (key == "stage") continue;
+    for (const std::string& stage : tried) {
+      const Overrides overrides = {"stage=" + stage, Concat(key, "=", OtherValue(key))};
+      std::string wanted;
+      try {
+        RefuseUnusedKeys(ConfigWith(overrides), key);
+      } catch (const Error& error) {
+        wanted = error.what();
+      }
+      EXPECT_TRUE(counts(stage) || !wanted.empty()) << key;
+      const std::string refusal = Refusal(1, overrides);
+      EXPECT_NE(refusal.find(wanted), std::string::npos) << key << " in stage " << stage << ": " << refusal;
+      std::istringstream lines(refusal);
+      for (std::string line; std::getline(lines, line);) {
+        const bool unused = line.starts_with(key + " = ") && line.ends_with("; leave it out");
+        EXPECT_EQ(unused, line == wanted) << "of a key that counts in stage " << stage << ": " << line;
+      }
+    }
+  }
+}
+
+TEST(KeyScopes, NameOptimizersThatExist) {
+  const std::vector<std::string> names = OptimizerNames();
+  int checked = 0;
+  for (const std::string& key : AllKeys()) {
+    for (const KeyNeed& need : ScopeOf(key).needs) {
+      if (need.key != "optimizer.name") continue;
+      for (const std::string& name : need.values) EXPECT_NE(std::ranges::find(names, name), names.end()) << key;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 4);
 }
 
 TEST_F(TrainPlanTest, RefusesSchedules) {
