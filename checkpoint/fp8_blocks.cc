@@ -1,7 +1,6 @@
 #include "checkpoint/fp8_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -10,10 +9,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr float kFp8Largest = 448;
-constexpr int kFp8Bias = 7, kFp8FractionBits = 3, kFp8LeastExponent = 1 - kFp8Bias;
-constexpr uint8_t kFp8Sign = 0x80, kFp8LargestCode = 0x7E;
 
 int64_t Fp8BlocksIn(int64_t size) { return (size + kFp8Block - 1) / kFp8Block; }
 
@@ -28,37 +23,7 @@ void ForEachOfBlocks(int64_t rows, int64_t columns, const Work& work) {
   }
 }
 
-std::array<float, 256> AllFp8Values() {
-  std::array<float, 256> values{};
-  for (int code = 0; code < 256; ++code) {
-    const int exponent = code >> kFp8FractionBits & 15, fraction = code & 7;
-    const int whole = exponent == 0 ? fraction : fraction + 8;
-    const float size = std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - kFp8Bias - kFp8FractionBits);
-    values[static_cast<size_t>(code)] = (code & 0x7F) == 0x7F ? std::nanf("") : (code & kFp8Sign) != 0 ? -size : size;
-  }
-  return values;
-}
-
 }  // namespace
-
-uint8_t Fp8Of(float value) {
-  const uint8_t sign = std::signbit(value) ? kFp8Sign : 0;
-  const float size = std::fabs(value);
-  if (std::isnan(value)) return sign | 0x7F;
-  if (size >= kFp8Largest) return sign | kFp8LargestCode;
-  if (size == 0) return sign;  // frexp gives it the exponent of 1
-  int exponent = 0;
-  std::frexp(size, &exponent);  // size < 2^exponent
-  exponent = std::max(exponent - 1, kFp8LeastExponent);
-  // In units of the last bit of the fraction; a carry goes into the exponent by itself.
-  const auto units = static_cast<int>(std::nearbyint(std::ldexp(size, kFp8FractionBits - exponent)));
-  return static_cast<uint8_t>(sign | (((exponent - kFp8LeastExponent) << kFp8FractionBits) + units));
-}
-
-float FromFp8(uint8_t code) {
-  static const std::array<float, 256> values = AllFp8Values();
-  return values[code];
-}
 
 // The rounding is transformers': values are multiplied by 448 / largest, which torch computes through the inverse of
 // the largest, and what is stored is the inverse of that.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "core/packing/e4m3.h"
 
 namespace trireme {
 
@@ -17,10 +18,6 @@ struct Fp8Matrix {
   std::vector<uint8_t> codes;
   std::vector<float> scales;  // [⌈rows / 128⌉, ⌈columns / 128⌉]
 };
-
-// Rounds to nearest, of two as near to the even code; beyond 448 to that.
-uint8_t Fp8Of(float value);
-float FromFp8(uint8_t code);
 
 // values: [rows, columns]
 Fp8Matrix PackFp8(const std::vector<float>& values, int64_t rows, int64_t columns);

@@ -22,6 +22,7 @@
   OPERATOR(weight_gradient)         \
   OPERATOR(grouped_linear)          \
   OPERATOR(low_rank)                \
+  OPERATOR(fp8_linear)              \
   OPERATOR(dequantise)              \
   OPERATOR(router)                  \
   OPERATOR(moe_permute)             \

@@ -10,6 +10,7 @@
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/rope.h"
 #include "session/file_names.h"
+#include "session/fp8.h"
 #include "session/packing.h"
 #include "session/tuning.h"
 #include "stages/ppo_check.h"
@@ -73,6 +74,7 @@ LayerGraph ReadGraph(const Config& config, HeadKind head) {
   ApplyTuning(graph, config.tuning());
   if (head == HeadKind::kLogits) AddPolicyValues(graph, config);
   ApplyPacking(graph, config);
+  ApplyFp8(graph, config);
   if (head == HeadKind::kLogits) RefuseSharedPrompts(graph, config);
   return graph;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/packing/e4m3.h"
 #include "core/packing/pack_codes.h"
 
 namespace trireme {
@@ -72,13 +73,28 @@ class PiecewiseMatrix {
   at::Tensor values_;
 };
 
+// Codes of whole bytes by all threads, a few rows each; halves of a byte may belong to two rows.
+void PackPiece(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows,
+               const std::vector<float>& scales, uint8_t* bytes) {
+  if (!storage.has_row_scales()) return PackRows(part, storage, rows, scales, bytes);
+  const auto columns = static_cast<size_t>(part.matrix_columns);
+  const auto count = static_cast<int64_t>(rows.values.size() / columns);
+  at::parallel_for(0, count, /*grain_size=*/16, [&](int64_t begin, int64_t end) {
+    const auto first = static_cast<size_t>(begin) * columns, size = static_cast<size_t>(end - begin) * columns;
+    PackRows(part, storage, {rows.first + begin, rows.values.subspan(first, size)}, scales, bytes);
+  });
+}
+
 // All parts of one matrix.
 void PackMatrix(PiecewiseMatrix& matrix, const PackedStorage& storage, const std::vector<const PackedPart*>& parts,
                 uint8_t* bytes) {
   std::vector<float> scales;
   matrix.ForEachPiece([&](const MatrixRows& rows) { AppendBlockScales(rows.values, matrix.block(), scales); });
+  if (storage.kind == PackedStorage::Kind::kFp8) {
+    for (float& scale : scales) scale = Fp8RowScale(scale);
+  }
   matrix.ForEachPiece([&](const MatrixRows& rows) {
-    for (const PackedPart* part : parts) PackRows(*part, storage, rows, scales, bytes);
+    for (const PackedPart* part : parts) PackPiece(*part, storage, rows, scales, bytes);
   });
   if (!storage.nested) {
     for (const PackedPart* part : parts) StoreScales(*part, storage, scales, bytes);
@@ -89,7 +105,7 @@ void PackMatrix(PiecewiseMatrix& matrix, const PackedStorage& storage, const std
 }
 
 std::string BlocksText(const PackedStorage& storage) {
-  if (storage.kind == PackedStorage::Kind::kInt8) return "";
+  if (storage.has_row_scales()) return "";
   return Concat(", blocks of ", storage.block, storage.nested ? "" : " without nested scales");
 }
 

@@ -37,6 +37,7 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
       trace_(options.trace),
       dtype_(options.dtype),
       site_(std::move(site)) {
+  if (graph_.packing == kFp8Storage) tensors().RequireFp8();
   ModelOptions how = ModelOptionsOf(config_, graph_);
   if (options.dtype) how.type = ToTorch(*options.dtype);
   how.device = tensors().torch();
@@ -63,8 +64,12 @@ std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const
   if (options.shard) config.mutable_parallel()->set_zero(3);
   config.mutable_model()->set_path(directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
-  // Another model is loaded as it is: quantise speaks of this one.
-  if (trained || directory != config_.model().path()) config.mutable_model()->clear_quantise();
+  // Another model is loaded as it is: quantise and fp8 speak of this one.
+  if (trained || directory != config_.model().path()) {
+    config.mutable_model()->clear_quantise();
+    config.mutable_model()->clear_fp8();
+    config.mutable_model()->clear_fp8_skip();
+  }
   config.mutable_tuning()->Clear();
   config.mutable_tuning()->set_kind(TUNING_FULL);
   config.mutable_multi_token_prediction()->Clear();

@@ -73,6 +73,14 @@ class TorchCuda : public CudaBridge {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }
 
+  int Capability() override {
+    int major = 0, minor = 0;
+    const int device = c10::cuda::current_device();
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    return 10 * major + minor;
+  }
+
   std::unique_ptr<CudaGraph> Record(const std::function<void()>& work) override {
     // torch gives a pool up with its last graph.
     if (graphs_ == 0) pool_ = at::cuda::graph_pool_handle();

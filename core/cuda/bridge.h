@@ -38,6 +38,7 @@ class CudaBridge {
   // ACL stream.
   virtual aclrtStream CurrentStream() = 0;
   virtual std::string RuntimeVersion() = 0;  // "13.0"
+  virtual int Capability() = 0;              // of the current device, ten times: 90 is Hopper
 
   // What `work` launches on this thread is recorded and not run: its tensors get memory, but no values until a
   // replay. It neither waits nor copies from the host, and everything that it launches has been launched before.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/packing/codes.h"
+#include "core/packing/e4m3.h"
 #include "core/packing/scales.h"
 
 namespace trireme {
@@ -67,6 +68,10 @@ void DecodeBlock(const PackedStorage& storage, float scale, const uint8_t* codes
   if (storage.kind == PackedStorage::Kind::kInt8) {
     const auto* from = reinterpret_cast<const int8_t*>(codes) + place;
     for (int64_t i = 0; i < count; ++i) Round(static_cast<float>(from[i]) * scale * kInt8Fraction, to[i]);
+    return;
+  }
+  if (storage.kind == PackedStorage::Kind::kFp8) {
+    for (int64_t i = 0; i < count; ++i) Round(FromFp8(codes[place + i]) * scale, to[i]);
     return;
   }
   const CodeTable& values = ValuesOfCodes(storage.kind);

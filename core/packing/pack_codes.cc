@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/packing/codes.h"
+#include "core/packing/e4m3.h"
 
 namespace trireme {
 namespace {
@@ -47,6 +48,12 @@ void PackRow(std::span<const float> values, float scale, uint8_t* codes) {
   }
 }
 
+// A power of two divides without rounding.
+void PackFp8Row(std::span<const float> values, float scale, uint8_t* codes) {
+  const float inverse = 1.0F / scale;
+  for (size_t i = 0; i < values.size(); ++i) codes[i] = Fp8Of(values[i] * inverse);
+}
+
 // Calls store(index of the scale in the part's room, block of the matrix) for each block that the part touches.
 template <typename Store>
 void ForEachScale(const PackedPart& part, const Store& store) {
@@ -61,7 +68,8 @@ void ForEachScale(const PackedPart& part, const Store& store) {
 
 void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows,
               std::span<const float> scales, uint8_t* bytes) {
-  const bool wide = storage.kind == PackedStorage::Kind::kInt8;
+  const bool wide = storage.has_row_scales();
+  const auto pack_row = storage.kind == PackedStorage::Kind::kFp8 ? PackFp8Row : PackRow;
   const NearestCode nearest(wide ? PackedStorage::Kind::kNf4 : storage.kind);
   const int64_t columns = part.matrix_columns, count = static_cast<int64_t>(rows.values.size()) / columns;
   const int64_t begin = std::max(rows.first, part.first_row),
@@ -77,7 +85,7 @@ void PackRows(const PackedPart& part, const PackedStorage& storage, const Matrix
       const std::span<const float> some(values + c, static_cast<size_t>(size));
       const float scale = scales[static_cast<size_t>(block)];
       if (wide) {
-        PackRow(some, scale, to.codes + to.place + c);
+        pack_row(some, scale, to.codes + to.place + c);
       } else {
         PackBlock(nearest, some, scale, block >= whole, to, c);
       }

@@ -16,7 +16,7 @@ struct MatrixRows {
 };
 
 // Writes the codes of those rows that the part holds. scales: of the matrix's blocks, from its first one. int8: the
-// caller has rounded the values to fp16, as bitsandbytes does first.
+// caller has rounded the values to fp16, as bitsandbytes does first. fp8: scales are those of Fp8RowScale.
 void PackRows(const PackedPart& part, const PackedStorage& storage, const MatrixRows& rows,
               std::span<const float> scales, uint8_t* bytes);
 

@@ -37,6 +37,23 @@ int64_t Place(const PackedStorage& storage, int64_t end, PackedPart& part) {
   return part.nested + (storage.nested ? kFloatBytes * (DivideUp(blocks, kScalesPerBlock) + 1) : 0);
 }
 
+// Codes in the places of their weights, then a scale for each row of the rank's matrix. Returns the end.
+int64_t PlaceAsMatrix(std::vector<PackedPart>& parts) {
+  int64_t elements = 0, rows = 0;
+  for (PackedPart& part : parts) {
+    TRIREME_CHECK(part.local_stride == part.columns) << part.name << " is not a matrix of whole rows on this rank";
+    part.block = part.matrix_columns;
+    part.code_bits = 8;
+    part.run_blocks = part.has_whole_rows() ? part.rows : 1;
+    part.codes = part.local_offset;
+    elements = std::max(elements, part.local_offset + part.rows * part.columns);
+    rows = std::max(rows, part.local_offset / part.columns + part.rows);
+  }
+  const int64_t scales = RoundUp(elements, kAlignment);
+  for (PackedPart& part : parts) part.scales = scales + kFloatBytes * (part.local_offset / part.columns);
+  return scales + kFloatBytes * rows;
+}
+
 PackedPart PartOf(const SliceCopy& copy) {
   const HfTensor& matrix = *copy.source;
   const size_t dims = copy.extent.size();
@@ -57,7 +74,11 @@ PackedPart PartOf(const SliceCopy& copy) {
 
 PackedParts PlaceParts(const PackedStorage& storage, std::vector<PackedPart> parts) {
   PackedParts all{.storage = storage, .parts = std::move(parts), .bytes = 0};
-  for (PackedPart& part : all.parts) all.bytes = Place(storage, all.bytes, part);
+  if (storage.kind == PackedStorage::Kind::kFp8) {
+    all.bytes = PlaceAsMatrix(all.parts);
+  } else {
+    for (PackedPart& part : all.parts) all.bytes = Place(storage, all.bytes, part);
+  }
   return all;
 }
 

@@ -24,12 +24,12 @@ struct PackedPart {
   int64_t local_offset = 0;  // elements of the rank's tensor, row-major
   int64_t local_stride = 0;
 
-  int64_t block = 0;  // weights of the matrix that share a scale; int8: a row, however it is split
+  int64_t block = 0;  // weights of the matrix that share a scale; int8, fp8: a row, however it is split
   int64_t code_bits = 4;
   int64_t run_blocks = 0;  // the most blocks that a run touches; each run has room for so many scales
 
   // Bytes, from the first of the parameter's.
-  int64_t codes = 0;   // of 4 bits: two to a byte, the first in the upper half; of 8: signed
+  int64_t codes = 0;   // of 4 bits: two to a byte, the first in the upper half; of 8: signed, or e4m3
   int64_t scales = 0;  // of the blocks that each run touches: fp32, or codes of 8 bits
   int64_t nested = 0;  // nested: the scales of the matrix's scales, all of them, fp32, and after them their offset
 
@@ -48,7 +48,8 @@ struct PackedParts {
   int64_t bytes = 0;
 };
 
-// Gives the parts their bytes, one after another.
+// Gives the parts their bytes, one after another; of fp8 all codes as the rank's matrix has them, then all scales, so
+// that a product reads both where they are.
 PackedParts PlaceParts(const PackedStorage& storage, std::vector<PackedPart> parts);
 // A file's matrix as the only part of a rank that holds it all, its codes first.
 PackedPart WholeMatrix(std::string name, int64_t rows, int64_t columns, const PackedStorage& storage);

@@ -15,6 +15,13 @@ class CudaDevice : public TensorDevice {
   std::string software() const override {
     return Concat("libtorch ", TorchHeaderVersion(), ", CUDA ", cuda_.bridge().RuntimeVersion());
   }
+  void RequireFp8() const override {
+    constexpr int kAda = 89;  // compute capability 8.9, the first with FP8
+    const int capability = cuda_.bridge().Capability();
+    if (capability >= kAda) return;
+    throw InputError("model.fp8: this GPU has compute capability ", capability / 10, ".", capability % 10,
+                     ", and FP8 needs 8.9 (Ada, Hopper) or later; leave model.fp8 out");
+  }
   ComputeStream* compute() const override { return &cuda_; }
   void Synchronize() const override { cuda_.Current().Synchronize(); }
   int64_t peak_bytes() const override { return tensor_peak_bytes(); }

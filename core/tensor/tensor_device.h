@@ -27,6 +27,9 @@ class TensorDevice {
   // What computes there, with its version: "torch_npu 2.7.1".
   virtual std::string software() const = 0;
 
+  // Throws an InputError where matrices cannot be multiplied in 8-bit floating point; the cpu computes their reference.
+  virtual void RequireFp8() const {}
+
   // Null on the cpu, where results are ready when a call returns.
   virtual ComputeStream* compute() const = 0;
   // Blocks the host until everything is computed; on the cpu a no-op.

@@ -174,6 +174,16 @@ struct DequantiseArgs {
 };
 inline constexpr int kScaleShift = 8;
 
+// Rows to e4m3: [count, columns], a multiple of 16.
+struct CastRowsArgs {
+  const void* rows;
+  const float* factors;  // [columns], the row is multiplied by them first; nullptr: none
+  float* largest;        // [count] magnitudes: of largest_of_rows the result; cast_rows finds them itself without
+  uint8_t* codes;
+  float* scales;  // [count] what codes are to be multiplied by
+  int64_t count, columns;
+};
+
 // The library's one table. `bf16`: the elements; otherwise fp32.
 struct Kernels {
   int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
@@ -201,6 +211,9 @@ struct Kernels {
   int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
   int (*accumulate)(const AccumulateArgs&, bool bf16, void* stream);
   int (*dequantise)(const DequantiseArgs&, bool bf16, void* stream);
+  int (*largest_of_rows)(const CastRowsArgs&, bool bf16, void* stream);
+  int (*cast_rows)(const CastRowsArgs&, bool bf16, void* stream);
+  int (*turn_bytes)(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 };
 
 using KernelsFunction = const Kernels*();
@@ -232,5 +245,8 @@ int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, vo
 int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
 int Accumulate(const AccumulateArgs&, bool bf16, void* stream);
 int Dequantise(const DequantiseArgs&, bool bf16, void* stream);
+int LargestOfRows(const CastRowsArgs&, bool bf16, void* stream);
+int CastRows(const CastRowsArgs&, bool bf16, void* stream);
+int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 
 }  // namespace trireme::cuda

@@ -9,6 +9,7 @@
 
 #include "core/packing/codes.h"
 #include "core/packing/scales.h"
+#include "ops/choose.h"
 #include "ops/cuda/launch.h"
 
 namespace trireme {
@@ -53,6 +54,7 @@ cuda::DequantiseArgs ArgsOf(const PackedPart& part, const PackedStorage& storage
 
 std::string WhyNoCudaDequantise(const PackedRange& range) {
   std::string why = WhyNoCudaKernel(range.matrix);
+  if (range.packed.parts().storage.kind == PackedStorage::Kind::kFp8) why = Either(why, "ATen's cast decodes fp8");
   range.ForEachPart([&](const PackedPart& part, int64_t) {
     if (part.has_whole_rows() && part.local_stride != part.columns) why = "whole rows of a matrix lie apart";
   });

@@ -114,9 +114,9 @@ Operator operators::dequantise() {
           .bench = BenchDequantise};
 }
 
-at::Tensor MatrixOf(const Weight& weight) {
-  return weight.packed ? Decoded(*weight.packed, 0, weight.packed->shape()) : weight.value;
-}
+at::Tensor DecodedMatrix(const PackedWeight& packed) { return Decoded(packed, 0, packed.shape()); }
+
+at::Tensor MatrixOf(const Weight& weight) { return weight.packed ? DecodedMatrix(*weight.packed) : weight.value; }
 
 at::Tensor MatrixOf(const Weight& weight, int64_t index) {
   if (!weight.packed) return weight.value[index];

@@ -61,17 +61,20 @@ at::Tensor Scales(const PackedPart& part, const PackedWeight& packed) {
   return ScalesAt(blocks - Quotient(starts, block) + runs * part.run_blocks, blocks, part, packed);
 }
 
-// int8, whose rows have a scale each: [rows, columns]
+// int8 and fp8, whose rows have a scale each: [rows, columns]
 at::Tensor ScaledRows(const PackedPart& part, const PackedWeight& packed) {
-  const at::Tensor codes =
-      packed.bytes.narrow(0, part.codes, part.rows * part.columns).view(at::kChar).view({part.rows, part.columns});
-  return codes.to(at::kFloat).mul_(Floats(packed.bytes, part.scales, part.rows).unsqueeze(1)).mul_(kInt8Fraction);
+  const bool fp8 = packed.parts().storage.kind == PackedStorage::Kind::kFp8;
+  const at::Tensor codes = packed.bytes.narrow(0, part.codes, part.rows * part.columns)
+                               .view(fp8 ? at::kFloat8_e4m3fn : at::kChar)
+                               .view({part.rows, part.columns});
+  const at::Tensor values = codes.to(at::kFloat).mul_(Floats(packed.bytes, part.scales, part.rows).unsqueeze(1));
+  return fp8 ? values : values.mul(kInt8Fraction);
 }
 
 }  // namespace
 
 void ReferenceDequantise(const PackedRange& range) {
-  const bool rows = range.packed.parts().storage.kind == PackedStorage::Kind::kInt8;
+  const bool rows = range.packed.parts().storage.has_row_scales();
   range.ForEachPart([&](const PackedPart& part, int64_t start) {
     const at::Tensor values =
         rows ? ScaledRows(part, range.packed) : Fractions(part, range.packed) * Scales(part, range.packed);

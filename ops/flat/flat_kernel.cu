@@ -193,6 +193,9 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .sum_of_squares = SumOfSquares,
                              .dropout_add = DropoutAdd,
                              .accumulate = Accumulate,
-                             .dequantise = Dequantise};
+                             .dequantise = Dequantise,
+                             .largest_of_rows = LargestOfRows,
+                             .cast_rows = CastRows,
+                             .turn_bytes = TurnBytes};
   return &table;
 }

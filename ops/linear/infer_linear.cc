@@ -9,6 +9,7 @@
 
 #include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
+#include "ops/fp8_linear/fp8_linear.h"
 #include "ops/linear/cpu.h"
 #include "ops/operator.h"
 
@@ -96,8 +97,9 @@ Operator operators::infer_linear() {
       .bench = BenchInferLinear};
 }
 
-at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias) {
+at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias, const SplitContraction* split) {
   const at::Tensor offset = bias == nullptr ? at::Tensor() : bias->value;
+  if (IsFp8(weight)) return Fp8Linear(x, *weight.packed, offset, split);
   const at::Tensor matrix = MatrixOf(weight);
   const InferCase given{x, matrix, offset};
   return kInferLinear.Choose(given).forward(given);

@@ -9,6 +9,7 @@
 
 #include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
+#include "ops/fp8_linear/fp8_linear.h"
 #include "ops/linear/row_bias.h"
 #include "ops/matmul.h"
 #include "ops/operator.h"
@@ -29,6 +30,7 @@ void AddBiasGradient(const Weight& bias, const at::Tensor& output_gradient) {
 struct SavedLinear : torch::CustomClassHolder {
   const Weight *weight, *bias;
   std::function<at::Tensor()> again;
+  const SplitContraction* split;
 };
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
@@ -38,11 +40,11 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     saved->weight = weight;
     saved->bias = bias;
     saved->again = input.again;
+    saved->split = input.split;
     // A frozen weight does not need the input.
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
-    if (bias == nullptr) return at::mm(x, MatrixOf(*weight).t());
-    return ProductWithBias(x, MatrixOf(*weight), bias->value);
+    return ProductOf({x, {}, input.split}, *weight, bias);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -51,7 +53,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto holder = context->saved_data["saved"].toCapsule();
     auto* saved = static_cast<SavedLinear*>(holder.get());
     const Weight *weight = saved->weight, *bias = saved->bias;
-    at::Tensor input_gradient = at::mm(output_gradient, MatrixOf(*weight));
+    at::Tensor input_gradient = InputGradientOf(output_gradient, *weight, saved->split);
     const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     WeightGradients::Add([weight, bias, output_gradient, x, again = std::move(saved->again)] {
       if (weight->trained()) AddWeightGradient(*weight, output_gradient, again ? again() : x);
@@ -158,6 +160,17 @@ void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, 
   const at::Tensor& sum = weight.gradient;  // of patches it has the shape of a convolution
   const GradientMatMul matmul{sum.dim() == 2 ? sum : sum.view({sum.size(0), -1}), output_gradient, x};
   kWeightGradient.Choose(matmul).forward(matmul, add);
+}
+
+at::Tensor ProductOf(const LinearInput& x, const Weight& weight, const Weight* bias) {
+  if (IsFp8(weight)) return Fp8Linear(x.value, *weight.packed, bias == nullptr ? at::Tensor() : bias->value, x.split);
+  if (bias == nullptr) return at::mm(x.value, MatrixOf(weight).t());
+  return ProductWithBias(x.value, MatrixOf(weight), bias->value);
+}
+
+at::Tensor InputGradientOf(const at::Tensor& output_gradient, const Weight& weight, const SplitContraction* split) {
+  if (IsFp8(weight)) return Fp8InputGradient(output_gradient, *weight.packed, split);
+  return at::mm(output_gradient, MatrixOf(weight));
 }
 
 at::Tensor Linear(const LinearInput& x, const Weight& weight, const Weight* bias) {

@@ -9,6 +9,7 @@
 
 #include "ops/dequantise/dequantise.h"
 #include "ops/element_types.h"
+#include "ops/fp8_linear/fp8_linear.h"
 #include "ops/kernel_place.h"
 #include "ops/low_rank/ascendc.h"
 #include "ops/low_rank/pair_slots.h"
@@ -315,14 +316,19 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
   }
 };
 
+at::Tensor BaseProduct(const at::Tensor& x, const LinearInput& input, const Weight& weight, const Weight* bias) {
+  if (IsFp8(weight) || bias == nullptr) return ProductOf({x, {}, input.split}, weight, bias);
+  return at::addmm(bias->value, x, MatrixOf(weight).t());
+}
+
 struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LowRankInput& input,
                             const Weight* weight, const Weight* bias, const LowRankWeights* pairs) {
-    const at::Tensor turned = MatrixOf(*weight).t();
-    const at::Tensor y = bias == nullptr ? at::mm(x, turned) : at::addmm(bias->value, x, turned);
+    const at::Tensor y = BaseProduct(x, input.x, *weight, bias);
     if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *pairs, y));
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
+    context->saved_data["split"] = reinterpret_cast<int64_t>(input.x.split);
     return y;
   }
 
@@ -333,7 +339,8 @@ struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFu
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = *saved->backward;
     const at::Tensor low = backward.low(*saved, gradient);
-    at::Tensor input_gradient = at::mm(gradient, MatrixOf(*weight));
+    const auto* split = reinterpret_cast<const SplitContraction*>(context->saved_data["split"].toInt());
+    at::Tensor input_gradient = InputGradientOf(gradient, *weight, split);
     if (saved->dropout) {
       const at::Tensor own = backward.input(*saved, low, at::Tensor(), gradient.scalar_type());
       input_gradient.add_(Dropped(own, *saved->dropout));

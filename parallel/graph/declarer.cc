@@ -242,8 +242,9 @@ bool Declarer::IsPacked(const Parameter& parameter, const std::vector<std::strin
     (listed ? packed : plain).push_back(Hf(role));
   }
   if (packed.empty() || plain.empty()) return plain.empty();
-  throw InputError("model.quantise_except: ", Join(packed), " cannot be packed without ", Join(plain),
-                   ": they are fused into ", parameter.declaration.name, "; name all of them or none");
+  const bool fp8 = graph_.packing->kind == PackedStorage::Kind::kFp8;
+  throw InputError(fp8 ? "model.fp8_skip: " : "model.quantise_except: ", Join(packed), " cannot be packed without ",
+                   Join(plain), ": they are fused into ", parameter.declaration.name, "; name all of them or none");
 }
 
 ParameterDeclaration Declarer::Declare(const std::string& role, std::vector<Dim> dims) const {

@@ -157,7 +157,8 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
 }
 
 // What projections and experts multiply by. The convolution of a Gated DeltaNet and its rates are read as they are.
-bool CanBePacked(const LayerGraph& graph, const Module& module) {
+bool CanBePacked(const LayerGraph& graph, const Module& module, PackedStorage::Kind kind) {
+  if (kind == PackedStorage::Kind::kFp8 && module.experts > 0) return false;
   return DecoderOf(graph.layers[module.layer].spec) != nullptr && module.linear && module.in_block;
 }
 
@@ -335,11 +336,12 @@ void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames
   }
   graph.packing = storage;
   for (const Module& module : modules) {
-    if (!CanBePacked(graph, module) || plain.contains(&module)) continue;
+    if (!CanBePacked(graph, module, storage.kind) || plain.contains(&module)) continue;
     Layer& layer = graph.layers[module.layer];
     if (layer.trained && layer.trained->contains(module.role + ".weight")) {
-      throw InputError("model.quantise: ", module.name, " is packed and cannot be trained; train an adapter of it ",
-                       "(tuning.targets), or list it in ", except.key);
+      throw InputError(storage.kind == PackedStorage::Kind::kFp8 ? "model.fp8: " : "model.quantise: ", module.name,
+                       " is packed and cannot be trained; train an adapter of it ", "(tuning.targets), or list it in ",
+                       except.key);
     }
     layer.packed.insert(module.role);
   }

@@ -47,7 +47,7 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan);
 void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts);
 
 // Marks the matrices of attention, mlp and experts as packed, except those that the names mean; nothing of them is
-// trained. Refuses matrices that the tuning trains as they are.
+// trained. Refuses matrices that the tuning trains as they are. For products in FP8 experts stay as they are.
 void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except);
 
 // Whether training needs to know what pairs started with: the weights beside them have lost it.

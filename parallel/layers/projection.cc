@@ -2,10 +2,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/fp8_linear/fp8_linear.h"
 #include "ops/linear/infer_linear.h"
 #include "parallel/layers/bias.h"
+#include "parallel/tensor/collectives.h"
 
 namespace trireme {
+namespace {
+
+SplitContraction::Largest LargestOver(const Dim& dim, Communicator* group) {
+  if (dim.axis.empty() || group == nullptr || group->size() == 1) return {};
+  return [group](const at::Tensor& of_rows) { AllReduce(of_rows, *group, ReduceOp::kMax); };
+}
+
+}  // namespace
+
 Projection::Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts)
     : role_{.layer = place.layer.name, .matrix = role, .parts = parts}, dropout_(place.dropout) {
   const Weights::Entry* matrix = place.weights.FindEntry(place.layer.name + "." + role + ".weight");
@@ -16,27 +27,31 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
   if (split_inputs) first_input_ = place.tensor_rank * matrix->placement.LocalShape().back();
   if (split_inputs) inputs_ = place.tensor;
   if (pairs_) magnitudes_ = FindMagnitudes(place.weights, role_);
+  if (matrix->parameter.packed != kFp8Storage) return;
+  const std::vector<Dim>& dims = matrix->placement.declaration().dims;
+  split_ = {.inputs = LargestOver(dims.back(), place.tensor), .outputs = LargestOver(dims.front(), place.tensor)};
 }
 
-at::Tensor Projection::Forward(const LinearInput& x, PassContext& pass, const Weight* bias) const {
-  const bool generates = pass.options.cache != nullptr;
+at::Tensor Projection::Forward(const LinearInput& given, PassContext& pass, const Weight* bias) const {
+  const LinearInput x(given.value, given.again, &split_);
   if (const RowAdapters* rows = RowAdaptersOf(pass)) {
-    return AddRowPairs(InferLinear(x.value, *weight_, bias), {.x = x}, rows->rows, rows->PairsOf(role_));
+    return AddRowPairs(InferLinear(x.value, *weight_, bias, x.split), {.x = x}, rows->rows, rows->PairsOf(role_));
   }
-  if (!pairs_ || !pass.options.adapters) {
-    return generates ? InferLinear(x.value, *weight_, bias) : Linear(x, *weight_, bias);
-  }
+  if (!pairs_ || !pass.options.adapters) return Plain(x, pass, bias);
   const LowRankInput input{.x = x, .dropout = DropoutOf(pass, pass.input.identities), .slots = pass.Slots()};
   if (magnitudes_.empty()) return WithPairs(input, pass, bias);
   const at::Tensor lengths = RowLengths(*weight_, *pairs_, inputs_);
   return AddBias(ScaleToMagnitudes(WithPairs(input, pass, nullptr), magnitudes_, lengths), bias);
 }
 
+at::Tensor Projection::Plain(const LinearInput& x, PassContext& pass, const Weight* bias) const {
+  if (pass.options.cache != nullptr) return InferLinear(x.value, *weight_, bias, x.split);
+  return Linear(x, *weight_, bias);
+}
+
 at::Tensor Projection::WithPairs(const LowRankInput& input, PassContext& pass, const Weight* bias) const {
-  const LinearInput& x = input.x;
-  if (pass.options.cache != nullptr) return AddLowRank(InferLinear(x.value, *weight_, bias), input, *pairs_);
   const bool trained = weight_->trained() || (bias != nullptr && bias->trained());
-  if (trained) return AddLowRank(Linear(x, *weight_, bias), input, *pairs_);
+  if (pass.options.cache != nullptr || trained) return AddLowRank(Plain(input.x, pass, bias), input, *pairs_);
   return LinearWithLowRank(input, *weight_, bias, *pairs_);
 }
 

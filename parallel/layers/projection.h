@@ -1,7 +1,7 @@
 // Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
 // their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is
 // split like its matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are summed
-// here.
+// here, and where ranks split rows that are rounded to e4m3, their largest magnitudes are found over all of them.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ class Projection {
     const Weights& weights;
     double dropout = 0;
     int tensor_rank = 0;
-    Communicator* tensor = nullptr;  // over which inputs are split, if they are
+    Communicator* tensor = nullptr;  // over which inputs or outputs are split, if they are
   };
   Projection(const Place& place, const std::string& role, const std::vector<std::string>& parts);
   Projection(const Place& place, const std::string& role) : Projection(place, role, {role}) {}
@@ -41,6 +41,7 @@ class Projection {
   std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:
+  at::Tensor Plain(const LinearInput& x, PassContext& pass, const Weight* bias) const;
   at::Tensor WithPairs(const LowRankInput& input, PassContext& pass, const Weight* bias) const;
 
   const MatrixRole role_;
@@ -48,6 +49,7 @@ class Projection {
   std::optional<LowRankWeights> pairs_;
   std::vector<MagnitudeBlock> magnitudes_;  // of DoRA
   Communicator* inputs_ = nullptr;          // the ranks that split them; nullptr: they are whole
+  SplitContraction split_;                  // of a matrix in e4m3
   double dropout_ = 0;
   int64_t first_input_ = 0;
 };

@@ -36,6 +36,7 @@ PACKED = {
     "fp4, flat": ("dense", ["model.quantise=fp4", "model.quantise_block=32", "model.quantise_nested=false", "tuning.dropout=0"]),
     "int8": ("dense", ["model.quantise=int8", "tuning.dropout=0"]),
     "nf4, DoRA": ("dense", ["model.quantise=nf4", "tuning.dora=true", "tuning.dropout=0"]),
+    "fp8": ("dense", ["model.fp8=rows", "tuning.dropout=0"]),
     "nf4, experts": ("moe", ["model.quantise=nf4", "tuning.dropout=0"]),
 }
 

@@ -11,6 +11,7 @@ from bitsandbytes.nn import Linear4bit
 
 from lora_adapters import ADAPTERS, experts_of, is_gate_up, make_adapted, two_blocks
 
+FP8 = "fp8"  # in STORAGES: products in e4m3, not bitsandbytes' codes
 NF4 = dict(quant_type="nf4", blocksize=64, compress_statistics=True)
 # What the program is told, and bitsandbytes.
 STORAGES = {
@@ -18,6 +19,7 @@ STORAGES = {
     "flat nf4": (["model.quantise=nf4", "model.quantise_nested=false"], dict(NF4, compress_statistics=False)),
     "fp4": (["model.quantise=fp4", "model.quantise_block=32"], dict(NF4, quant_type="fp4", blocksize=32)),
     "int8": (["model.quantise=int8"], None),
+    "fp8": (["model.fp8=rows"], FP8),
 }
 
 
@@ -65,8 +67,42 @@ def tuned_over(base, adapter):
     return tuned
 
 
+def fp8_rows(matrix):
+    """What rows of e4m3 stand for, each under the smallest power of two with which it stays within 448, and those scales."""
+    largest = matrix.abs().amax(1, keepdim=True).double().clamp_min(1e-12)
+    scales = torch.exp2(torch.ceil(torch.log2(largest / 448))).float()
+    return (matrix / scales).to(torch.float8_e4m3fn).float() * scales, scales
+
+
+class Fp8Product(torch.autograd.Function):
+    """x Wᵀ of rounded rows; the gradient of y has W's scales in it when it is rounded."""
+    @staticmethod
+    def forward(context, x, weight):
+        rounded, scales = fp8_rows(weight)
+        context.save_for_backward(rounded, scales.T)
+        return fp8_rows(x)[0] @ rounded.T
+
+    @staticmethod
+    def backward(context, gradient):
+        rounded, scales = context.saved_tensors
+        return fp8_rows(gradient * scales)[0] / scales @ rounded, None
+
+
+def multiply_in_fp8(model):
+    """Every product of the layers but those of routers and experts."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and ".layers." in name and not name.endswith("shared_expert_gate"):
+            def forward(x, module=module):
+                y = Fp8Product.apply(x.flatten(0, -2), module.weight).unflatten(0, x.shape[:-1])
+                return y if module.bias is None else y + module.bias
+            module.forward = forward
+
+
 def load_packed(one, storage):
     base = transformers.AutoModelForCausalLM.from_pretrained(one.model, dtype=torch.float32)
+    if storage == FP8:
+        multiply_in_fp8(base)
+        return tuned_over(base, one.fused)
     pack_base(base, storage)
     return tuned_over(base, one.fused)
 

@@ -208,7 +208,9 @@ class Planner {
 
   // What a packed weight is decoded into. The host keeps that memory; on a device it is gone when the logits come.
   int64_t DecodedBytes(const std::vector<size_t>& layers, int64_t logits) const {
-    const int64_t room = shape_.element_bytes * LargestPacked(layers);
+    // Of e4m3 a GPU turns the codes themselves.
+    const bool codes = in_.cuda && in_.graph.packing == kFp8Storage && shape_.element_bytes < kFp32Bytes;
+    const int64_t room = (codes ? 1 : shape_.element_bytes) * LargestPacked(layers);
     return in_.npu || in_.cuda ? std::max<int64_t>(room - logits, 0) : room;
   }
 

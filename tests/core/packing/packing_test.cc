@@ -1,5 +1,5 @@
-// Weights in 4 and 8 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, and parts of a matrix
-// that decode to the parts of the whole.
+// Weights in 4 and 8 bits: bytes and scales as bitsandbytes 0.50.2 makes them of the same matrix, those of e4m3 by
+// their definition, and parts of a matrix that decode to the parts of the whole.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "core/packing/codes.h"
 #include "core/packing/decode.h"
+#include "core/packing/e4m3.h"
 #include "core/packing/pack_codes.h"
 
 namespace trireme {
@@ -47,7 +48,10 @@ PackedParts PartsOf(const PackedStorage& storage, const Held& held) {
 }
 
 std::vector<uint8_t> Pack(const PackedParts& parts, const std::vector<float>& values) {
-  const std::vector<float> scales = ScalesOf(values, parts.storage.BlockOf(kColumns));
+  std::vector<float> scales = ScalesOf(values, parts.storage.BlockOf(kColumns));
+  if (parts.storage == kFp8Storage) {
+    for (float& scale : scales) scale = Fp8RowScale(scale);
+  }
   std::vector<uint8_t> bytes(static_cast<size_t>(parts.bytes));
   for (const PackedPart& part : parts.parts) {
     PackRows(part, parts.storage, {0, values}, scales, bytes.data());
@@ -123,11 +127,37 @@ TEST(Packing, HasTheBytesOfInt8) {
   EXPECT_EQ(decoded[3 * kColumns], 0.0F);
 }
 
-// Splits that cut blocks, and bytes, in the middle; of int8 the scale is that of the whole row.
+// 448 is what the largest of a row may become, and its scale a power of two. Codes lie as the matrix does, then the
+// scales.
+TEST(Packing, HasTheBytesOfFp8) {
+  std::vector<float> values(kRows * kColumns);
+  values[0] = 7;                // 448 / 64
+  values[1] = -1.0625F;         // 68, between 64 and 72: to the even code
+  values[2] = 1.1875F;          // 76, between 72 and 80
+  values[3] = 1e-4F;            // 0.0064, between 3 and 4 units of 2^-9
+  values[kColumns] = 7.03125F;  // a little beyond: the next scale
+  const PackedParts parts = PartsOf(kFp8Storage, kWhole);
+  ASSERT_EQ(parts.bytes, 208 + 4 * kRows);
+  const std::vector<uint8_t> bytes = Pack(parts, values);
+  EXPECT_EQ(bytes[0], 0x7E);
+  EXPECT_EQ(bytes[1], 0x80 | 0x68);
+  EXPECT_EQ(bytes[2], 0x6A);
+  EXPECT_EQ(bytes[3], 3);
+  EXPECT_EQ(bytes[kColumns], 0x76);  // 225 becomes 224
+  const std::vector<float> decoded = Decoded(parts, bytes, kWhole);
+  EXPECT_EQ(decoded[0], 7);
+  EXPECT_EQ(decoded[2], 1.25F);
+  EXPECT_EQ(decoded[kColumns], 7);
+  EXPECT_EQ(decoded[2 * kColumns], 0);
+  EXPECT_EQ(Fp8RowScale(7), 1.0F / 64);
+  EXPECT_EQ(Fp8RowScale(7.03125F), 1.0F / 32);
+}
+
+// Splits that cut blocks, and bytes, in the middle; of int8 and fp8 the scale is that of the whole row.
 TEST(Packing, PartsDecodeToPartsOfTheWhole) {
   for (const PackedStorage& storage :
        {PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = false},
-        PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = true}, kInt8Storage}) {
+        PackedStorage{.kind = PackedStorage::Kind::kNf4, .block = 32, .nested = true}, kInt8Storage, kFp8Storage}) {
     const PackedParts whole = PartsOf(storage, kWhole);
     const std::vector<float> all = Decoded(whole, Pack(whole, Matrix()), kWhole);
     for (const Held& held : {Held{2, 2, 0, 50}, Held{1, 1, 0, 50}, Held{0, 4, 25, 25}, Held{1, 3, 7, 13}}) {

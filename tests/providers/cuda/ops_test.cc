@@ -20,6 +20,7 @@
 #include "ops/flat/adamw.h"
 #include "ops/flat/gradient_norm.h"
 #include "ops/flat/split_master.h"
+#include "ops/fp8_linear/fp8_linear.h"
 #include "ops/grouped_linear/grouped_linear.h"
 #include "ops/linear/linear.h"
 #include "ops/low_rank/low_rank.h"
@@ -429,6 +430,30 @@ TEST_P(CudaOps, Dequantise) {
         const int64_t floats = storage.nested ? parts.parts[0].nested : parts.parts[0].scales;
         packed->bytes.narrow(0, floats, packed->bytes.numel() - floats).view(at::kFloat).normal_();
         return Tensors{MatrixOf(Weight{.name = "w", .value = {}, .gradient = {}, .packed = packed})};
+      });
+    }
+  }
+}
+
+// Rows of one pack and of more than a block keeps, whole and split ones; sizes that tiles of 128 do not fill.
+TEST_P(CudaOps, Fp8Linear) {
+  for (const auto& [rows, in, out] : {std::tuple{37, 48, 32}, std::tuple{130, 3584, 144}, std::tuple{16, 64, 45056}}) {
+    const PackedPart part{
+        .name = "w", .matrix_rows = out, .matrix_columns = in, .rows = out, .columns = in, .local_stride = in};
+    const PackedParts parts = PlaceParts(kFp8Storage, {part});
+    for (const bool split : {false, true}) {
+      const auto twice = [](const at::Tensor& of_rows) { at::Tensor(of_rows).mul_(2); };
+      const SplitContraction contraction{.inputs = twice, .outputs = twice};
+      Compare("fp8_linear", GetParam() == at::kFloat ? "aten" : "cublas", Tolerance(), [&] {
+        const auto packed = std::make_shared<PackedWeight>(parts, Shape{out, in}, GetParam());
+        packed->bytes = at::randint(0x70, {parts.bytes}, options_.dtype(at::kByte));
+        packed->bytes.narrow(0, out * in, 4 * out)
+            .view(at::kFloat)
+            .copy_(at::exp2(at::randint(-9, -5, {out}, options_)));
+        const at::Tensor bias = Random({out});
+        const SplitContraction* where = split ? &contraction : nullptr;
+        return Tensors{Fp8Linear(Random({rows, in}), *packed, bias, where),
+                       Fp8InputGradient(Random({rows, out}), *packed, where)};
       });
     }
   }

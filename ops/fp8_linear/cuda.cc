@@ -1,0 +1,77 @@
+#include "ops/fp8_linear/cuda.h"
+
+#include <ATen/ops/_scaled_mm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include <optional>
+
+#include "ops/cuda/launch.h"
+
+namespace trireme {
+namespace {
+
+struct CastRows {
+  at::Tensor codes;   // [rows, columns] e4m3
+  at::Tensor scales;  // [rows, 1] fp32
+};
+
+// factors: [columns] that the row is multiplied by first; undefined: none.
+CastRows Cast(const at::Tensor& rows, const at::Tensor& factors, const SplitContraction::Largest& largest) {
+  const int64_t count = rows.size(0), columns = rows.size(1);
+  CastRows cast{at::empty({count, columns}, rows.options().dtype(at::kFloat8_e4m3fn)),
+                at::empty({count, 1}, rows.options().dtype(at::kFloat))};
+  cuda::CastRowsArgs args{.rows = rows.const_data_ptr(),
+                          .factors = factors.defined() ? factors.const_data_ptr<float>() : nullptr,
+                          .largest = nullptr,
+                          .codes = static_cast<uint8_t*>(cast.codes.data_ptr()),
+                          .scales = cast.scales.data_ptr<float>(),
+                          .count = count,
+                          .columns = columns};
+  at::Tensor of_rows;
+  if (largest) {
+    of_rows = at::empty({count}, cast.scales.options());
+    args.largest = of_rows.data_ptr<float>();
+    CheckLaunch(CudaKernels().largest_of_rows(args, IsBf16(rows), CudaStream()), "largest_of_rows");
+    largest(of_rows);
+  }
+  CheckLaunch(CudaKernels().cast_rows(args, IsBf16(rows), CudaStream()), "cast_rows");
+  return cast;
+}
+
+at::Tensor Turned(const at::Tensor& codes) {
+  const int64_t rows = codes.size(0), columns = codes.size(1);
+  const at::Tensor turned = at::empty({columns, rows}, codes.options());
+  CheckLaunch(CudaKernels().turn_bytes(codes.const_data_ptr<uint8_t>(), turned.data_ptr<uint8_t>(), rows, columns,
+                                       CudaStream()),
+              "turn_bytes");
+  return turned;
+}
+
+// matrix: [out, in] codes, as bytes.
+at::Tensor Product(const CastRows& cast, const at::Tensor& matrix, const at::Tensor& scales, const at::Tensor& bias) {
+  return at::_scaled_mm(cast.codes, matrix.view(at::kFloat8_e4m3fn).t(), cast.scales, scales,
+                        bias.defined() ? std::optional(bias) : std::nullopt, std::nullopt, at::kBFloat16,
+                        /*use_fast_accum=*/true);
+}
+
+}  // namespace
+
+std::string WhyNoCudaFp8(const Fp8Case& c) {
+  if (!c.rows.is_cuda()) return "cuBLAS is for a GPU";
+  if (c.rows.scalar_type() != at::kBFloat16) return "cuBLAS has no fp32 results of e4m3 rows";
+  return WhyNoCudaKernel(c.rows);
+}
+
+at::Tensor CudaFp8Linear(const Fp8Case& c) {
+  const CastRows cast = Cast(c.rows, {}, c.largest);
+  return Product(cast, Fp8CodesOf(c.weight), Fp8ScalesOf(c.weight).unsqueeze(0), c.bias);
+}
+
+at::Tensor CudaFp8InputGradient(const Fp8Case& c) {
+  const CastRows cast = Cast(c.rows, Fp8ScalesOf(c.weight), c.largest);
+  const at::Tensor turned = Turned(Fp8CodesOf(c.weight));
+  return Product(cast, turned, at::ones({1, turned.size(0)}, cast.scales.options()), {});
+}
+
+}  // namespace trireme

@@ -1,0 +1,231 @@
+// Rows to e4m3 with a power of two as their scale, in one pass over memory; and matrices of bytes turned.
+#include "ops/cuda/device.cuh"
+#include "ops/cuda/kernels.h"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kPacks = 5;  // of 16 bytes that a thread keeps of a row; a block has as many threads as that takes
+constexpr int kMostThreads = 1024;  // longer rows are read twice
+constexpr int kThreads = 512;       // that look for a maximum
+constexpr float kLeastRow = 1e-12f;
+
+__device__ inline float BlockLargest(float x) {
+  __shared__ float parts[32];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = (blockDim.x + 31) / 32;
+  if (lane == 0) parts[warp] = x;
+  __syncthreads();
+  x = lane < warps ? parts[lane] : 0.0f;
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+  return x;
+}
+
+// As core/packing/e4m3.h: the exponent of the scale; 448 = 1.75 · 2^8.
+__device__ inline uint32_t ScaleExponent(float largest) {
+  const uint32_t bits = __float_as_uint(fmaxf(largest, kLeastRow));
+  return (bits >> 23) - 8 + ((bits & 0x7FFFFFu) > 0x600000u ? 1 : 0);
+}
+
+// Two at once, nearest even; the rows' scales keep them within 448.
+__device__ inline uint16_t TwoCodes(float low, float high) {
+  uint16_t both;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+template <typename T, int N>
+struct Row {
+  const T* from;
+  const float* factors;
+
+  __device__ inline void Get(const Pack<T, N>& raw, int64_t column, float (&to)[N]) const {
+    Unpack(raw, to);
+    if (factors == nullptr) return;
+    float by[N];
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+      const Pack<float, 4> four = LoadRaw<4>(factors + column + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) by[i + j] = four.at[j];
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] *= by[i];
+  }
+};
+
+template <int N>
+__device__ inline float Largest(const float (&x)[N], float largest) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(x[i]));
+  return largest;
+}
+
+template <int N>
+__device__ inline void StoreCodes(const float (&x)[N], float inverse, uint8_t* to) {
+  Pack<uint16_t, N / 2> codes;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) codes.at[i] = TwoCodes(x[2 * i] * inverse, x[2 * i + 1] * inverse);
+  *reinterpret_cast<Pack<uint16_t, N / 2>*>(to) = codes;
+}
+
+// Calls work(index of a thread's pack, pack of the row) for the packs of this thread.
+template <int kCount, typename Work>
+__device__ inline void ForEachPack(int64_t packs, const Work& work) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int64_t pack = threadIdx.x + i * static_cast<int>(blockDim.x);
+    if (pack < packs) work(i, pack);
+  }
+}
+
+struct RowScale {
+  float scale, inverse;
+};
+
+__device__ inline RowScale ScaleOf(float largest) {
+  const uint32_t exponent = ScaleExponent(largest);
+  // What is infinite must not become 448.
+  const bool finite = largest < __uint_as_float(0x7F800000u);
+  return {__uint_as_float(finite ? exponent << 23 : 0x7FC00000u), __uint_as_float((254 - exponent) << 23)};
+}
+
+// A row a block, read once.
+template <typename T>
+__global__ void __launch_bounds__(kMostThreads) CastKernel(const CastRowsArgs a) {
+  constexpr int N = kWide<T>;
+  const int64_t row = blockIdx.x, packs = a.columns / N;
+  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
+  Pack<T, N> kept[kPacks];
+  float largest = 0;
+  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) { kept[i] = LoadRaw<N>(source.from + pack * N); });
+  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) {
+    float x[N];
+    source.Get(kept[i], pack * N, x);
+    largest = Largest(x, largest);
+  });
+  const RowScale scale = ScaleOf(a.largest != nullptr ? a.largest[row] : BlockLargest(largest));
+  if (threadIdx.x == 0) a.scales[row] = scale.scale;
+  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) {
+    float x[N];
+    source.Get(kept[i], pack * N, x);
+    StoreCodes(x, scale.inverse, a.codes + row * a.columns + pack * N);
+  });
+}
+
+// The same of rows that a block cannot keep.
+template <typename T>
+__global__ void __launch_bounds__(kMostThreads) CastLongKernel(const CastRowsArgs a) {
+  constexpr int N = kWide<T>;
+  const int64_t row = blockIdx.x, packs = a.columns / N;
+  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
+  float x[N], largest = 0;
+  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
+    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
+    largest = Largest(x, largest);
+  }
+  const RowScale scale = ScaleOf(a.largest != nullptr ? a.largest[row] : BlockLargest(largest));
+  if (threadIdx.x == 0) a.scales[row] = scale.scale;
+  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
+    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
+    StoreCodes(x, scale.inverse, a.codes + row * a.columns + pack * N);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMostThreads) LargestKernel(const CastRowsArgs a) {
+  constexpr int N = kWide<T>;
+  const int64_t row = blockIdx.x, packs = a.columns / N;
+  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
+  float x[N], largest = 0;
+  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
+    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
+    largest = Largest(x, largest);
+  }
+  largest = BlockLargest(largest);
+  if (threadIdx.x == 0) a.largest[row] = largest;
+}
+
+// Of a block that keeps a row, in whole warps.
+template <typename T>
+int64_t ThreadsFor(int64_t columns) {
+  const int64_t packs = columns / kWide<T>, wanted = (packs + kPacks - 1) / kPacks;
+  return (wanted + 31) / 32 * 32;
+}
+
+template <typename T>
+void LaunchCast(const CastRowsArgs& a, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(a.count);
+  const int64_t threads = ThreadsFor<T>(a.columns);
+  if (threads <= kMostThreads) {
+    CastKernel<T><<<blocks, static_cast<unsigned>(threads), 0, stream>>>(a);
+  } else {
+    CastLongKernel<T><<<blocks, kMostThreads, 0, stream>>>(a);
+  }
+}
+
+// Bytes [128, 128] of a tile: a thread turns 16 rows of a word's 4 columns. Rows that are 16 apart lie in other banks.
+constexpr int kTile = 128, kTurnThreads = 256, kPacksOfRow = kTile / 16, kRowsOfThread = 16;
+
+// Column k of four rows of four bytes.
+__device__ inline uint32_t ByteColumn(const uint32_t* rows, int k) {
+  const uint32_t pick = static_cast<uint32_t>(k) | static_cast<uint32_t>(k + 4) << 4;
+  return __byte_perm(__byte_perm(rows[0], rows[1], pick), __byte_perm(rows[2], rows[3], pick), 0x5410);
+}
+
+// The last tiles may be smaller, in steps of 16.
+__global__ void __launch_bounds__(kTurnThreads)
+    TurnKernel(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns) {
+  __shared__ Pack<uint32_t, 4> tile[kTile][kPacksOfRow];
+  const int64_t row = static_cast<int64_t>(blockIdx.y) * kTile, column = static_cast<int64_t>(blockIdx.x) * kTile;
+  for (int i = threadIdx.x; i < kTile * kPacksOfRow; i += kTurnThreads) {
+    const int r = i / kPacksOfRow, pack = i % kPacksOfRow;
+    if (row + r >= rows || column + pack * 16 >= columns) continue;
+    tile[r][pack ^ (r / kRowsOfThread)] =
+        *reinterpret_cast<const Pack<uint32_t, 4>*>(from + (row + r) * columns + column + pack * 16);
+  }
+  __syncthreads();
+  const int group = threadIdx.x % 8, word = threadIdx.x / 8, first = group * kRowsOfThread;
+  if (row + first >= rows || column + word * 4 >= columns) return;
+  uint32_t words[kRowsOfThread];
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) words[r] = tile[first + r][(word / 4) ^ group].at[word % 4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    Pack<uint32_t, 4> pack;
+#pragma unroll
+    for (int four = 0; four < 4; ++four) pack.at[four] = ByteColumn(words + 4 * four, k);
+    *reinterpret_cast<Pack<uint32_t, 4>*>(to + (column + word * 4 + k) * rows + row + first) = pack;
+  }
+}
+
+}  // namespace
+
+int CastRows(const CastRowsArgs& a, bool bf16, void* stream) {
+  if (a.count == 0 || a.columns == 0) return 0;
+  bf16 ? LaunchCast<Bf16>(a, On(stream)) : LaunchCast<float>(a, On(stream));
+  return Launched();
+}
+
+int LargestOfRows(const CastRowsArgs& a, bool bf16, void* stream) {
+  if (a.count == 0) return 0;
+  const auto blocks = static_cast<unsigned>(a.count);
+  if (bf16) {
+    LargestKernel<Bf16><<<blocks, kThreads, 0, On(stream)>>>(a);
+  } else {
+    LargestKernel<float><<<blocks, kThreads, 0, On(stream)>>>(a);
+  }
+  return Launched();
+}
+
+int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream) {
+  if (rows == 0 || columns == 0) return 0;
+  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
+                  static_cast<unsigned>((rows + kTile - 1) / kTile));
+  TurnKernel<<<grid, kTurnThreads, 0, On(stream)>>>(from, to, rows, columns);
+  return Launched();
+}
+
+}  // namespace trireme::cuda
