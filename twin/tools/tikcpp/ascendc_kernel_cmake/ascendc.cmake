@@ -23,7 +23,7 @@ function(twin_kernel_arguments kernel text)
   foreach(list declared passed inner unpacked structs overload by_address)
     set(${list} "")
   endforeach()
-  set(plain "^(const )?(bool|char|float|double|(unsigned |signed )?(char|short|int|long|long long)|unsigned|signed|u?int(8|16|32|64)_t|size_t|u?intptr_t)$")
+  set(plain "^(const )?(bool|char|float|double|(unsigned |signed )?(char|short|int|long|long long)|unsigned|signed|u?int(8|16|32|64)_t|s?size_t|u?intptr_t|ptrdiff_t)$")
   string(REGEX REPLACE "^\\((.*)\\)$" "\\1" text "${text}")
   string(REGEX REPLACE "[ \t\r\n]+" " " text "${text}")
   string(REPLACE "," ";" text "${text}")
@@ -91,6 +91,7 @@ function(twin_write_launch_function directory kernel)
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #ifndef ACLRT_LAUNCH_KERNEL
 #define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel
 #endif
@@ -118,7 +119,8 @@ function(twin_read_source path result)
   while(rest MATCHES "(^|\n)[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]*)[>\"]")
     set(line "${CMAKE_MATCH_0}")
     set(kind "${CMAKE_MATCH_2}")
-    set(header "${folder}/${CMAKE_MATCH_3}")
+    # One spelling for each file: ninja takes ../../a.h and ../a.h of two folders for two.
+    get_filename_component(header "${folder}/${CMAKE_MATCH_3}" ABSOLUTE)
     string(FIND "${rest}" "${line}" at)
     string(LENGTH "${line}" length)
     string(SUBSTRING "${rest}" 0 ${at} before)
