@@ -19,6 +19,13 @@ namespace {
 constexpr const char* kLibraries[] = {"libacl_op_compiler.so", "libge_runner.so", "libgraph.so",
                                       "libacl_tdt_channel.so", "libopapi.so"};
 
+// Of the twin, whose libraries a build makes, or of Huawei's CANN.
+std::string HowToGetLibraries() {
+  return CannProvider() == "twin" ? "build all of the twin's libraries: run scripts/build"
+                                  : "install the CANN toolkit and kernels and source set_env.sh, or build with "
+                                    "TRIREME_CANN=twin";
+}
+
 // By their full paths, beside the ACL that is loaded: later lookups by name find these, whatever the
 // search path.
 void OpenCannLibraries() {
@@ -28,8 +35,7 @@ void OpenCannLibraries() {
     const std::string path = std::filesystem::exists(beside) ? beside.string() : name;
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
     throw InputError("device npu: CANN is only partly installed: ", name, " is neither in ", folder.string(),
-                     " nor on the library path (", dlerror(),
-                     "); install the CANN toolkit and kernels and source set_env.sh, or build with TRIREME_CANN=twin");
+                     " nor on the library path (", dlerror(), "); ", HowToGetLibraries());
   }
 }
 
@@ -38,7 +44,7 @@ std::string FindVersion(const EmbeddedPython& python) try {
   return python.Run("import importlib.metadata\nresult = importlib.metadata.version('torch_npu')");
 } catch (const Error& error) {
   throw InputError("device npu: Python finds no torch_npu (", error.what(), "); wanted ", TRIREME_TORCH_NPU_VERSION,
-                   ": run scripts/setup --npu, or add its folder to PYTHONPATH");
+                   ": run scripts/setup, or add its folder to PYTHONPATH");
 }
 
 // A post release is built for the same torch, and whether it has what is needed shows when it is loaded; any
@@ -79,7 +85,7 @@ void Import(const EmbeddedPython& python, const std::string& version) try {
                      TRIREME_TORCH_NPU_VERSION);
   }
   throw InputError("device npu: torch_npu ", version, " cannot be imported (", error.what(),
-                   "); its Python packages come with scripts/setup --npu");
+                   "); its Python packages come with scripts/setup");
 }
 
 // Resolves all that the bridge uses of torch_npu now: this is the check that the installed version can work.

@@ -21,8 +21,9 @@ void* OpenOperators() {
   const std::filesystem::path beside = std::filesystem::path(AclLibrary()).parent_path() / "libopapi.so";
   void* library = dlopen(std::filesystem::exists(beside) ? beside.c_str() : "libopapi.so", RTLD_LAZY);
   if (library == nullptr) {
-    throw InputError("libopapi.so, which holds CANN's operators, cannot be loaded (", dlerror(),
-                     "); install CANN's kernels package and source set_env.sh");
+    throw InputError(
+        "libopapi.so, which holds CANN's operators, cannot be loaded (", dlerror(),
+        CannProvider() == "twin" ? "); run scripts/build" : "); install CANN's kernels package and source set_env.sh");
   }
   return library;
 }
