@@ -1,6 +1,7 @@
 // The command line, word by word.
 #include "core/cli/parse.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 
@@ -9,7 +10,10 @@
 #include "core/base/nearest.h"
 #include "core/base/text.h"
 #include "core/cli/help.h"
+#include "core/cli/other_commands.h"
 #include "core/cli/process_options.h"
+#include "core/config/other_names.h"
+#include "core/config/schema.h"
 
 namespace trireme {
 namespace {
@@ -65,7 +69,21 @@ bool TakeProcessOption(const std::string& word, Words& rest) {
   return true;
 }
 
+// --lora_rank of another system, or --optimizer.lr: a key of RUN.yaml, not an option.
+std::optional<std::string> KeyHint(const std::string& word) {
+  const std::string name = word.substr(word.find_first_not_of('-'));
+  const std::vector<std::string> keys = KeysUnder(*Config::descriptor());
+  if (std::ranges::find(keys, name) != keys.end()) return Concat("write --set ", name, "=VALUE");
+  const std::optional<std::string> theirs = OtherNameHint(name);
+  if (!theirs || theirs->starts_with("leave it out")) return theirs;
+  return Concat(*theirs, "; write it into RUN.yaml, or --set KEY=VALUE");
+}
+
 Error UnknownOption(const std::string& word, const std::vector<Option>& known, const std::string& command) {
+  const bool takes_config = FindOption(known, "set") != nullptr;
+  if (const auto hint = takes_config ? KeyHint(WithoutValue(word)) : std::nullopt) {
+    return InputError("unknown option ", WithoutValue(word), "; ", *hint);
+  }
   std::vector<std::string> names = {"--help", "--version"};
   for (const Option& option : known) names.push_back(Concat("--", option.name));
   for (const Option& option : ProcessOptions()) names.push_back(Concat("--", option.name));
@@ -85,6 +103,7 @@ Error UnknownCommand(const Words& words, const std::vector<Command>& commands) {
   if (!group.empty() && !has_second) {
     return InputError("'", first, "' alone is not a command; wanted one of ", Join(group));
   }
+  if (const auto hint = OtherCommandHint(first)) return InputError("unknown command '", first, "'; ", *hint);
   const std::string given = group.empty() ? first : Concat(first, " ", words[1]);
   const auto near = Nearest(given, names);
   const std::string hint =

@@ -2,8 +2,8 @@
 #include "core/config/other_names.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -57,6 +57,13 @@ constexpr OtherName kNames[] = {
     {"freeze_trainable_layers", "tuning.last_layers", "with tuning.kind: freeze"},
     {"freeze_trainable_modules", "tuning.targets", "with tuning.kind: freeze"},
     {"trainable_parameters", "tuning.targets", "with tuning.kind: freeze"},
+    {"quantization_bit", "model.quantise", "4 is nf4 or fp4, 8 is int8"},
+    {"quant_bits", "model.quantise", "4 is nf4 or fp4, 8 is int8"},
+    {"load_in_4bit", "model.quantise", "nf4 or fp4"},
+    {"load_in_8bit", "model.quantise", "int8"},
+    {"bnb_4bit_quant_type", "model.quantise", "nf4 or fp4"},
+    {"bnb_4bit_use_double_quant", "model.quantise_nested", ""},
+    {"double_quantization", "model.quantise_nested", ""},
     {"trust_remote_code", "", "code in a model's directory is never run"},
     // data
     {"dataset", "data.train", "files, directories, globs, or entries of data.dataset_info, not hub names"},
@@ -158,6 +165,7 @@ constexpr OtherName kNames[] = {
     {"center_rewards_coefficient", "preference.center_rewards", ""},
     {"pref_beta", "preference.beta", ""},
     {"loss_type", "preference.loss", "a list, with preference.weights"},
+    {"loss_type", "rl.loss", "in stages grpo, rloo, reinforce_plus_plus and ppo"},
     {"pref_loss", "preference.loss", "a list, with preference.weights"},
     {"loss_weights", "preference.weights", ""},
     {"dpo_label_smoothing", "preference.label_smoothing", ""},
@@ -175,6 +183,11 @@ constexpr OtherName kNames[] = {
     {"num_generations", "rl.group", ""},
     {"num_iterations", "rl.iterations", ""},
     {"max_completion_length", "rl.max_new_tokens", ""},
+    {"max_prompt_length", "data.max_length", "of prompt and completion together; rl.max_new_tokens of it are the completion's"},
+    {"use_vllm", "", "the program samples by itself, in the same process and layout; rl.rollouts reads another sampler's completions"},
+    {"vllm_mode", "", "the program samples by itself, in the same process and layout; rl.rollouts reads another sampler's completions"},
+    {"vllm_gpu_memory_utilization", "", "the program samples by itself, in the same process and layout; rl.rollouts reads another sampler's completions"},
+    {"vllm_tensor_parallel_size", "", "the program samples by itself, in the same process and layout; rl.rollouts reads another sampler's completions"},
     {"importance_sampling_level", "rl.level", "token or sequence"},
     {"reward_funcs", "rl.rewards", "names, program:COMMAND, http://HOST:PORT/PATH or model:DIR"},
     {"reward_model", "rl.rewards", "model:DIR"},
@@ -191,6 +204,24 @@ constexpr OtherName kNames[] = {
     {"ppo_target", "rl.kl_target", ""},
     {"ppo_whiten_rewards", "rl.whiten_rewards", ""},
     {"teacher_model", "distillation.teacher", "a directory"},
+    // verl's sections and the keys in them
+    {"actor_rollout_ref", "rl", "model.path, optimizer.lr of optim, rl.group of rollout.n, rl.epsilon of clip_ratio"},
+    {"algorithm", "rl", "adv_estimator is stage: grpo, rloo, reinforce_plus_plus or ppo; kl_coef is rl.beta"},
+    {"critic", "rl.value_model", "with stage: ppo"},
+    {"trainer", "run", "total_epochs is epochs, save_freq save_every, test_freq eval_every, default_local_dir output"},
+    {"custom_reward_function", "rl.rewards", "program:COMMAND"},
+    {"adv_estimator", "stage", "grpo, rloo, reinforce_plus_plus or ppo"},
+    {"train_files", "data.train", ""},
+    {"val_files", "data.valid", ""},
+    {"train_batch_size", "run.global_batch", "completions: prompts times rl.group"},
+    {"ppo_mini_batch_size", "rl.steps_per_generation", "train_batch_size over ppo_mini_batch_size"},
+    {"max_response_length", "rl.max_new_tokens", ""},
+    {"clip_ratio", "rl.epsilon", "and rl.epsilon_high"},
+    {"kl_loss_coef", "rl.beta", ""},
+    {"total_epochs", "run.epochs", ""},
+    {"save_freq", "run.save_every", "in steps"},
+    {"test_freq", "run.eval_every", "in steps"},
+    {"default_local_dir", "run.output", ""},
     {"lmbda", "distillation.lambda", ""},
     // the run
     {"output_dir", "run.output", ""},
@@ -266,14 +297,23 @@ constexpr OtherName kNames[] = {
 
 }  // namespace
 
-std::optional<std::string> OtherNameHint(const std::string& name) {
+std::optional<std::string> OtherNameHint(const std::string& name, const std::string& section) {
   std::string theirs = name;
   std::replace(theirs.begin(), theirs.end(), '-', '_');
-  const auto found =
-      std::find_if(std::begin(kNames), std::end(kNames), [&](const OtherName& one) { return one.theirs == theirs; });
-  if (found == std::end(kNames)) return std::nullopt;
-  if (found->ours.empty()) return Concat("leave it out: ", found->note);
-  return Concat("in Trireme it is ", found->ours, found->note.empty() ? "" : ": ", found->note);
+  std::vector<OtherName> found, here;
+  for (const OtherName& one : kNames) {
+    if (one.theirs != theirs) continue;
+    found.push_back(one);
+    if (!section.empty() && one.ours.starts_with(section)) here.push_back(one);
+  }
+  if (!here.empty()) found = here;
+  if (found.empty()) return std::nullopt;
+  if (found.front().ours.empty()) return Concat("leave it out: ", found.front().note);
+  std::string keys;
+  for (const OtherName& one : found) {
+    keys += Concat(keys.empty() ? "" : "; or ", one.ours, one.note.empty() ? "" : ": ", one.note);
+  }
+  return Concat("in Trireme it is ", keys);
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// What other systems call a key, for users who come from them: ms-swift, LLaMA-Factory, Hugging Face's
-// TrainingArguments, Megatron-LM. Only for error messages: none of these names is ever accepted as a key.
+// What other systems call a key, for users who come from them: ms-swift, LLaMA-Factory, TRL, Hugging Face's
+// TrainingArguments, Megatron-LM, verl. Only for error messages: none of these names is ever accepted as a key.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 // "in Trireme it is optimizer.lr", or why no key is needed; nothing if no system has the name. `name` comes
-// without its section; - and _ are equivalent.
-std::optional<std::string> OtherNameHint(const std::string& name);
+// without its section; - and _ are equivalent. Of several keys those in `section` ("rl."), where it has one.
+std::optional<std::string> OtherNameHint(const std::string& name, const std::string& section = "");
 
 }  // namespace trireme

@@ -1,6 +1,9 @@
 // The schema's own options (options.proto) and defaults, read through reflection.
 #include "core/config/schema.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/base/text.h"
@@ -66,6 +69,15 @@ void FillWithDefaults(Message& message) {
 // "tensor" of "parallel.tensor".
 std::string LastName(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
+// Of parallel.tensor and rl.sampler.tensor the first: the one in a section within a section is rarely meant.
+std::vector<std::string> Shallowest(const std::vector<std::string>& keys) {
+  const auto depth = [](const std::string& key) { return std::ranges::count(key, '.'); };
+  const auto least = depth(*std::ranges::min_element(keys, {}, depth));
+  std::vector<std::string> found;
+  std::ranges::copy_if(keys, std::back_inserter(found), [&](const std::string& key) { return depth(key) == least; });
+  return found;
+}
+
 }  // namespace
 
 std::string SpellingOf(const EnumValueDescriptor& value) { return value.options().GetExtension(schema::spelling); }
@@ -127,12 +139,13 @@ std::string UnknownKeyHint(const std::string& key) {
   const std::vector<std::string> all = KeysUnder(*Config::descriptor());
   const std::string name = LastName(key);
   const std::string section = key.substr(0, key.size() - name.size());
-  std::vector<std::string> names_here;
+  std::vector<std::string> names_here, same_name;
   for (const std::string& known : all) {
-    if (LastName(known) == name) return Concat("did you mean ", known, "?");
+    if (LastName(known) == name) same_name.push_back(known);
     if (section + LastName(known) == known) names_here.push_back(LastName(known));
   }
-  if (const auto theirs = OtherNameHint(name)) return *theirs;
+  if (!same_name.empty()) return Concat("did you mean ", Join(Shallowest(same_name), " or "), "?");
+  if (const auto theirs = OtherNameHint(name, section)) return *theirs;
   if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
   if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
   if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: suggest top-level keys

@@ -58,7 +58,10 @@ TEST(OtherNames, ThePageNamesExistingKeys) {
 TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
   for (const Line& line : TableLines()) {
     for (const std::string& name : line.theirs) {
-      const std::string hint = UnknownKeyHint(name) + ":";
+      // Asked for in the key's own section, where a name has several keys.
+      const bool several = name == "loss_type";
+      const std::string hint =
+          UnknownKeyHint(several ? line.ours.substr(0, line.ours.find('.') + 1) + name : name) + ":";
       // A name that a key has too, in whatever section, is answered with that key.
       const std::string wanted = line.ours.empty()                 ? "leave it out:"
                                  : line.ours.ends_with("." + name) ? "did you mean " + line.ours + "?:"
@@ -66,6 +69,15 @@ TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
       EXPECT_EQ(hint.substr(0, wanted.size()), wanted) << name;
     }
   }
+}
+
+TEST(OtherNames, OfSeveralKeysTheSectionsOwnOrAll) {
+  EXPECT_EQ(UnknownKeyHint("rl.loss_type"),
+            "in Trireme it is rl.loss: in stages grpo, rloo, reinforce_plus_plus and ppo");
+  EXPECT_EQ(UnknownKeyHint("loss_type"),
+            "in Trireme it is preference.loss: a list, with preference.weights; or rl.loss: in stages grpo, rloo, "
+            "reinforce_plus_plus and ppo");
+  EXPECT_EQ(UnknownKeyHint("beta"), "did you mean preference.beta or rl.beta?");
 }
 
 }  // namespace
