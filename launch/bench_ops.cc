@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/nearest.h"
+#include "core/base/process.h"
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
@@ -81,6 +82,7 @@ class Copy {
 struct Measured {
   BestTimes ours, aten;
   std::string impl;
+  double peak_gib = 0;  // of the process while it ran, inputs included
 };
 
 Measured MeasureInTurns(const Operator& op, const BenchCase& c, const Settings& s, Copy& copy) {
@@ -98,6 +100,7 @@ Measured MeasureInTurns(const Operator& op, const BenchCase& c, const Settings& 
     RunOnce(c.aten ? c.aten : c.run, c.input, found.aten);
   }
   if (found.impl == op.implementations.back() && !c.aten) found.aten = found.ours;
+  found.peak_gib = static_cast<double>(PeakResidentBytes()) / (1 << 30);
   return found;
 }
 
@@ -115,6 +118,7 @@ void Measure(const Operator& op, const BenchCase& c, const Settings& s, const ch
                            {"gbs", bytes / us / 1e9},
                            {"copy_gbs", copy.rate() / 1e9},
                            {"impl", found.impl},
+                           {"peak_memory_gib", found.peak_gib},
                            {"threads", at::get_num_threads()}})
               << "\n"
               << std::flush;
@@ -132,6 +136,7 @@ void MeasureType(const Settings& s, at::ScalarType type, const char* dtype) {
   const Copy copy(s, type);
   for (const Operator& op : Operators()) {
     if (!IsAskedFor(op.name, s)) continue;
+    ResetPeakResident();
     for (const BenchCase& c : op.bench({s.rows, s.columns, type})) Measure(op, c, s, dtype, copy);
   }
 }
@@ -185,7 +190,7 @@ Command BenchOpsCommand() {
               "one\n"
               "run, one JSON line each; gbs is bytes read and written over time, copy_gbs the same for "
               "a\n"
-              "plain copy.\n" +
+              "plain copy, peak_memory_gib the process's memory with the operator's inputs.\n" +
               Wrapped(Concat("Operators: ", Join(OperatorNames())), "") +
               Wrapped(Concat("Implementations: ", Join(ImplementationNames())), ""),
           .options = {{.name = "rows", .value_name = "N", .help = "by default 4096"},

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,13 @@ int64_t PeakResidentBytes() {
   getrusage(RUSAGE_SELF, &usage);
   constexpr int64_t kKibibyte = 1024;  // Linux counts in these
   return usage.ru_maxrss * kKibibyte;
+}
+
+void ResetPeakResident() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  std::ofstream("/proc/self/clear_refs") << "5";  // of proc(5): resets the peak resident set
 }
 
 void KeepFreedMemory() {

@@ -6,8 +6,10 @@
 
 namespace trireme {
 
-// The most memory that was resident at any time since the start.
+// The most memory that was resident at any time since the start, or since ResetPeakResident.
 int64_t PeakResidentBytes();
+// Returns freed memory to the system and forgets the peak so far; where the system cannot, the peak stays.
+void ResetPeakResident();
 
 // Makes the C library keep freed memory instead of returning it: a training step allocates the same large
 // blocks again and again, and every fresh page costs a page fault.

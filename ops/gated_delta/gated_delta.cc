@@ -84,21 +84,24 @@ at::Tensor GatedDeltaOnward(const DeltaInputs& inputs, const DeltaChunks& chunks
 
 namespace {
 
-// Heads of 128, one sequence.
+// At most 16 heads of 128, one sequence of at most 512 tokens: the reference saves several states of 128 x 128 per head
+// and token for its backward pass, 2 GiB for these.
 std::vector<BenchCase> BenchGatedDelta(const BenchSize& s) {
   constexpr int64_t kDim = 128;
-  const int64_t heads = std::max<int64_t>(s.columns / kDim, 1);
-  const at::Tensor value = BenchLeaf({s.rows, heads, kDim}, s.type);
-  const DeltaInputs inputs{.query = BenchInput({s.rows, heads, kDim}, s.type),
-                           .key = BenchInput({s.rows, heads, kDim}, s.type),
+  const int64_t rows = std::min<int64_t>(s.rows, 512), heads = std::clamp<int64_t>(s.columns / kDim, 1, 16);
+  const at::Tensor value = BenchLeaf({rows, heads, kDim}, s.type);
+  const DeltaInputs inputs{.query = BenchInput({rows, heads, kDim}, s.type),
+                           .key = BenchInput({rows, heads, kDim}, s.type),
                            .value = value,
-                           .log_decay = -BenchInput({s.rows, heads}, at::kFloat).abs(),
-                           .beta = BenchInput({s.rows, heads}, at::kFloat).sigmoid()};
-  const auto chunks = std::make_shared<const DeltaChunks>(CutIntoChunks({{0, s.rows}}, s.rows));
+                           .log_decay = -BenchInput({rows, heads}, at::kFloat).abs(),
+                           .beta = BenchInput({rows, heads}, at::kFloat).sigmoid()};
+  const auto chunks = std::make_shared<const DeltaChunks>(CutIntoChunks({{0, rows}}, rows));
   const double bytes = static_cast<double>(value.nbytes());
-  return {{.forward_bytes = 4 * bytes, .backward_bytes = 8 * bytes, .input = value, .run = [=] {
-             return BenchCase::Tensors{GatedDelta(inputs, chunks)};
-           }}};
+  return {{.forward_bytes = 4 * bytes,
+           .backward_bytes = 8 * bytes,
+           .input = value,
+           .run = [=] { return BenchCase::Tensors{GatedDelta(inputs, chunks)}; },
+           .shape = {rows, heads, kDim}}};
 }
 
 }  // namespace
