@@ -11,6 +11,7 @@
 #include "parallel/schedule/draw.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/train_plan.h"
+#include "train/report/report_client.h"
 #include "train/run/data_extent.h"
 #include "train/run/loop.h"
 #include "train/run/method_data.h"
@@ -42,11 +43,15 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
+  CheckReportPackages(config.run());
   CheckData(config, VocabularyOf(plan.graph));
   const std::optional<DataSets> data = OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph)});
   std::cout << ToText(plan) << (data ? ToText(ExtentOf(config, *data), config) : "");
   if (!arguments.has("svg")) return;
-  WriteAtomicFile(svg, DrawSvg(plan.drawn));
+  Timeline drawn = plan.drawn;
+  if (plan.drawn_micro_batches < plan.micro_batches)
+    drawn.title += Concat(" of the ", plan.micro_batches, " of a step");
+  WriteAtomicFile(svg, DrawSvg(drawn));
 }
 
 void Train(const Arguments& arguments, Job& job) {

@@ -1,5 +1,7 @@
 #include "train/rollouts/reward_program.h"
 
+#include "core/base/error.h"
+
 namespace trireme {
 
 std::vector<double> RewardProgram::Ask(std::span<const Judged> completions) {
@@ -11,6 +13,21 @@ std::vector<double> RewardProgram::Ask(std::span<const Judged> completions) {
                                "one line per completion with a finite number, or null for none"));
   }
   return rewards;
+}
+
+void RewardProgram::Probe(const PromptSet& prompts) {
+  if (options().skip_failures || prompts.size() == 0) return;
+  const PolicyPrompt& prompt = prompts.at(0);
+  const Rollout rollout{
+      .prompt = prompt.text, .completion = "42", .prompt_ids = prompt.ids, .completion_ids = {prompt.ids.back()}};
+  const Judged one{&prompt, &rollout};
+  try {
+    for (int asked = 0; asked < 2; ++asked) Ask({&one, 1});
+  } catch (const Error& error) {
+    throw InputError("rl.rewards: ", error.what(),
+                     "; wanted a program that answers each line of its standard input with one, until that ends");
+  }
+  Reset();
 }
 
 }  // namespace trireme

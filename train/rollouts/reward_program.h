@@ -15,6 +15,8 @@ class RewardProgram : public AskedReward {
  public:
   explicit RewardProgram(const AskedRewardOptions& options)
       : AskedReward(options), program_(options.target, "the reward program " + options.name, options.seconds) {}
+  // Asks twice, for a program that ends after its first answer is none for a run.
+  void Probe(const PromptSet& prompts) override;
 
  protected:
   std::vector<double> Ask(std::span<const Judged> completions) override;

@@ -29,6 +29,8 @@ class Reward {
   virtual std::vector<double> Of(std::span<const Judged> completions) = 0;
   // Refuses prompts that lack a column which it needs.
   virtual void CheckPrompts(const PromptSet& /*prompts*/) const {}
+  // Refuses what would fail at the first sampling, by asking about a prompt; for a run that is only planned.
+  virtual void Probe(const PromptSet& /*prompts*/) {}
   // How often it has failed so far and was asked again, or given up.
   virtual int64_t failures() const { return 0; }
 };

@@ -10,7 +10,11 @@ std::optional<DataSets> OpenMethodData(const Config& config, const DataPlace& pl
   const StageFacts& facts = FactsOf(config);
   if (facts.on_completions() ? !HasPrompts(config) : config.data().train().empty()) return {};
   if (facts.method == MethodKind::kDistillation) return OpenTaught(config, place).data;
-  if (facts.method == MethodKind::kPolicy) return OpenPrompts(config, place).data;
+  if (facts.method == MethodKind::kPolicy) {
+    const Prompts prompts = OpenPrompts(config, place);
+    ProbeRewards(config, prompts);
+    return prompts.data;
+  }
   return OpenDataSets(config, place);
 }
 

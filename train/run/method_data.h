@@ -1,4 +1,4 @@
-// The data of a run as its method opens it, for those who only look at it. No torch.
+// The data of a run as its method opens it, for a run that is only planned. No torch.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Nothing where the configuration names none.
+// Nothing where the configuration names none. Refuses what the method would, and rewards that will fail.
 std::optional<DataSets> OpenMethodData(const Config& config, const DataPlace& place);
 
 }  // namespace trireme

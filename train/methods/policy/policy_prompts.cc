@@ -102,4 +102,11 @@ Prompts OpenPrompts(const Config& config, const DataPlace& place) {
   return prompts;
 }
 
+void ProbeRewards(const Config& config, const Prompts& prompts) {
+  if (!prompts.sampled) return;
+  for (const std::string& name : config.rl().rewards()) {
+    if (!RewardModelIn(name)) OpenReward(name, config)->Probe(*prompts.sampled);
+  }
+}
+
 }  // namespace trireme

@@ -24,5 +24,7 @@ void CheckHasPrompts(const Config& config);
 void CheckCount(const Config& config, const Prompts& prompts);
 // Both, and opens them.
 Prompts OpenPrompts(const Config& config, const DataPlace& place);
+// Asks the programs of rl.rewards about a prompt and refuses those that will fail; for a run that is only planned.
+void ProbeRewards(const Config& config, const Prompts& prompts);
 
 }  // namespace trireme
