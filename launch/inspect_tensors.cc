@@ -1,8 +1,13 @@
 #include "launch/inspect_tensors.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <ctime>
 #include <iomanip>
 #include <iostream>
+#include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "checkpoint/manifest.h"
@@ -12,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "train/report/log_file.h"
 
 namespace trireme {
 namespace {
@@ -94,12 +100,51 @@ bool PrintDifferences(TensorList& a, TensorList& b) {
   return differences > 0;
 }
 
+// Of the files below a folder; those that vanish meanwhile count nothing.
+int64_t BytesBelow(const fs::path& folder) {
+  int64_t bytes = 0;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file(ignored)) bytes += static_cast<int64_t>(entry.file_size(ignored));
+  }
+  return bytes;
+}
+
+std::string TimeText(const fs::path& path) {
+  struct stat found = {};
+  std::tm time = {};
+  if (stat(path.c_str(), &found) != 0 || localtime_r(&found.st_mtime, &time) == nullptr) return "";
+  std::ostringstream text;
+  text << std::put_time(&time, "%Y-%m-%d %H:%M");
+  return text.str();
+}
+
+// "  loss 2.1345" of the last logged step up to this one; empty where none was logged.
+std::string ValueAt(const char* name, const std::vector<LogCurves::Point>& curve, int64_t step) {
+  const auto after = std::ranges::find_if(curve, [&](const LogCurves::Point& point) { return point.step > step; });
+  if (after == curve.begin()) return "";
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(4) << "  " << name << " " << std::prev(after)->loss;
+  return text.str();
+}
+
+void PrintOfRun(const std::string& name, const fs::path& path, const std::string& values) {
+  std::cout << "  " << std::left << std::setw(18) << Printable(name) << TimeText(path) << "  " << std::right
+            << std::setw(12) << Megabytes(BytesBelow(path)) << values << "\n";
+}
+
 bool PrintRun(const fs::path& path) {
   const std::vector<RunCheckpoint> found = FindCheckpoints(path);
   if (found.empty()) return false;
-  std::cout << "a run with " << found.size() << " checkpoints:";
-  for (const RunCheckpoint& one : found) std::cout << " " << Printable(one.path.filename().string());
-  std::cout << "\nappend one of them to the path to see its contents\n";
+  const LogCurves losses = ReadCurves(path / "log.jsonl"), rewards = ReadCurves(path / "log.jsonl", "reward");
+  std::cout << "a run with " << Counted(static_cast<int64_t>(found.size()), "checkpoint") << ":\n";
+  for (const RunCheckpoint& one : found) {
+    PrintOfRun(one.path.filename().string(), one.path,
+               ValueAt("loss", losses.train, one.step) + ValueAt("eval loss", losses.eval, one.step) +
+                   ValueAt("reward", rewards.train, one.step));
+  }
+  if (PathExists(path / "final")) PrintOfRun("final", path / "final", "");
+  std::cout << "append one of them to the path to see its contents\n";
   return true;
 }
 

@@ -17,11 +17,20 @@
 namespace trireme {
 namespace {
 
+void PrintEnds(const char* name, const std::vector<LogCurves::Point>& curve, std::ostream& out) {
+  if (curve.empty()) return;
+  const LogCurves::Point &first = curve.front(), &last = curve.back();
+  out << "  " << name << " " << first.loss << " at step " << first.step << ", " << last.loss << " at step " << last.step
+      << "\n";
+}
+
+// A policy's loss is 0 on average by construction; what it is after is the reward.
 void PrintLosses(const LogCurves& curves, const std::filesystem::path& output, std::ostream& out) {
-  if (!curves.train.empty()) {
-    const LogCurves::Point &first = curves.train.front(), &last = curves.train.back();
-    out << "  loss " << first.loss << " at step " << first.step << ", " << last.loss << " at step " << last.step
-        << "\n";
+  const LogCurves rewards = ReadCurves(output / "log.jsonl", "reward");
+  if (rewards.train.empty()) {
+    PrintEnds("loss", curves.train, out);
+  } else {
+    PrintEnds("reward", rewards.train, out);
   }
   if (curves.eval.empty()) return;
   const LogCurves::Point& best =
@@ -111,8 +120,8 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   out << "  " << (output / "final").string() << ": the "
       << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it" : "model, as Hugging Face reads it")
       << (end.final_step > 0 ? Concat(", of step ", end.final_step, ", whose evaluation loss was the lowest") : "")
-      << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; " << (output / "loss.svg").string()
-      << ": its curve\n";
+      << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; "
+      << (output / (Exists(output / "reward.svg") ? "reward.svg" : "loss.svg")).string() << ": its curve\n";
   PrintNext(config, output, program, out);
   if (HasFusedExperts(output / "final")) {
     out << "  " << program << " convert --from " << ShellWord(CheckpointPath(output, end.step).string()) << " --to "

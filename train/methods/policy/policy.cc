@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/log.h"
 #include "data/answer_rows.h"
 #include "parallel/objectives/policy_losses.h"
 #include "parallel/objectives/token_log_probs.h"
@@ -164,7 +163,7 @@ void PolicyPass::SetAdvantages(const std::vector<std::string>& names) {
   if (given) return;
   sampling_metrics_.merge(RewardMetrics(table, config));
   const std::string why = WhyNothingIsLearnt(table);
-  if (!why.empty() && session_.job().rank() == 0) TRIREME_LOG(WARNING) << why;
+  if (!why.empty() && session_.job().rank() == 0) nothing_learnt_.Say(why);
 }
 
 std::span<Rollout> PolicyPass::RolloutsOf(const Update& update) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/repeated_warning.h"
 #include "train/methods/policy/ppo_pass.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/advantages.h"
@@ -80,6 +81,7 @@ class PolicyPass {
   std::vector<Rollout> rollouts_;
   std::vector<Update> updates_;
   MetricValues sampling_metrics_, metrics_;
+  RepeatedWarning nothing_learnt_;
   size_t last_ = 0;
 };
 
