@@ -34,8 +34,10 @@ int64_t CheckedProduct(int world, const std::vector<Factor>& factors) {
     if (factor.size > 1) lower += Concat(lower.empty() ? "" : " or ", "parallel.", factor.name);
   }
   if (world % product != 0) {
+    // A first try is often one process: say how several are started.
+    const std::string start = world == 1 ? Concat(" (mpirun -n ", product, " build/trireme …, or scripts/run.sh)") : "";
     throw InputError("world ", world, " is not divisible by ", written, " = ", product, "; use a multiple of ", product,
-                     " ranks, or lower ", lower);
+                     " ranks", start, ", or lower ", lower);
   }
   return product;
 }

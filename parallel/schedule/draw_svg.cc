@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-constexpr double kLeft = 70;       // room for the ranks' names
-constexpr double kTop = 64;        // room for title and legend
-constexpr double kRow = 26;        // height of a rank's row
-constexpr double kUnit = 30;       // width of the shortest action
-constexpr double kRight = 150;     // room for each rank's numbers
-constexpr double kMinWidth = 560;  // of the legend
+constexpr double kLeft = 70;    // room for the ranks' names
+constexpr double kTop = 64;     // room for title and legend
+constexpr double kRow = 26;     // height of a rank's row
+constexpr double kUnit = 30;    // width of the shortest action
+constexpr double kRight = 150;  // room for each rank's numbers
+constexpr double kLegendColumn = 150;
 
 struct Look {
   ActionKind kind;
@@ -24,10 +24,10 @@ struct Look {
 
 // Distinct in hue and in lightness, so that colour-blind readers and greyscale prints can tell them apart.
 constexpr Look kLooks[] = {
-    {ActionKind::kForward, {"#9ecae1", "#6baed6"}, "forward"},
-    {ActionKind::kBackward, {"#fdae6b", "#f58a3c"}, "both gradients"},
-    {ActionKind::kBackwardInput, {"#fdd0a2", "#fbb568"}, "input gradient"},
-    {ActionKind::kBackwardWeight, {"#c7e9c0", "#93d18c"}, "weight gradient"},
+    {ActionKind::kForward, {"#9ecae1", "#6baed6"}, "F forward"},
+    {ActionKind::kBackward, {"#fdae6b", "#f58a3c"}, "B both gradients"},
+    {ActionKind::kBackwardInput, {"#fdd0a2", "#fbb568"}, "I input gradient"},
+    {ActionKind::kBackwardWeight, {"#c7e9c0", "#93d18c"}, "W weight gradient"},
 };
 
 const char* FillOf(const Action& action) {
@@ -45,13 +45,16 @@ void Text(std::ostream& svg, double x, double y, const char* style, const std::s
   svg << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style << "\">" << text << "</text>\n";
 }
 
-void Legend(std::ostream& svg) {
+// The letter of a cell's label, so that none has to be guessed; both shades where ranks have several chunks.
+void Legend(std::ostream& svg, int chunks) {
   double x = kLeft;
   for (const Look& look : kLooks) {
     Box(svg, x, 34, 16, 14, look.fill[0]);
-    Text(svg, x + 22, 45.5, "name", look.meaning);
-    x += 120;
+    if (chunks > 1) Box(svg, x + 16, 34, 16, 14, look.fill[1]);
+    Text(svg, x + (chunks > 1 ? 38 : 22), 45.5, "name", look.meaning);
+    x += kLegendColumn;
   }
+  if (chunks > 1) Text(svg, x, 45.5, "name", "F3.1: micro batch 3, chunk 1; odd chunks are darker");
 }
 
 void Row(std::ostream& svg, const Timeline& timeline, size_t rank, double scale) {
@@ -74,7 +77,8 @@ void Row(std::ostream& svg, const Timeline& timeline, size_t rank, double scale)
 
 std::string DrawSvg(const Timeline& timeline) {
   const double scale = kUnit / ShortestCompute(timeline);
-  const double width = std::max(kMinWidth, kLeft + timeline.end * scale + kRight);
+  const double width =
+      std::max(kLeft + kLegendColumn * (timeline.chunks > 1 ? 6 : 4), kLeft + timeline.end * scale + kRight);
   const double height = kTop + kRow * static_cast<double>(timeline.ranks.size()) + 12;
   std::ostringstream svg;
   svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
@@ -83,7 +87,7 @@ std::string DrawSvg(const Timeline& timeline) {
       << ".name{font-size:12px}.cell{font-size:10px;text-anchor:middle}</style>\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   Text(svg, 12, 22, "title", timeline.title);
-  Legend(svg);
+  Legend(svg, timeline.chunks);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) Row(svg, timeline, rank, scale);
   svg << "</svg>\n";
   return svg.str();

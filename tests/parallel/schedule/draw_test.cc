@@ -40,11 +40,19 @@ TEST(DrawSvg, HasABoxForEachActionAndALegend) {
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
   EXPECT_EQ(Count(svg, "class=\"cell\""), 2 * 3 * 3);
   EXPECT_EQ(Count(svg, ">W2<"), 2);
-  for (const char* meaning : {"forward", "both gradients", "input gradient", "weight gradient"}) {
+  for (const char* meaning : {"F forward", "B both gradients", "I input gradient", "W weight gradient"}) {
     EXPECT_EQ(Count(svg, std::string(">") + meaning + "<"), 1) << meaning;
   }
   EXPECT_EQ(Count(svg, "<text"), Count(svg, "</text>"));
   EXPECT_EQ(Count(svg, ">rank 1<"), 1);
+  EXPECT_EQ(Count(svg, "odd chunks are darker"), 0);
+}
+
+TEST(DrawSvg, TheLegendHasBothShadesWhereARankHasChunks) {
+  const std::string svg = DrawSvg(Simulate(MakeSchedule("dualpipev", {2, 4, 2}, 0), {}));
+  EXPECT_EQ(Count(svg, "F3.1: micro batch 3, chunk 1; odd chunks are darker"), 1);
+  const std::string legend = svg.substr(0, svg.find(">rank 0<"));
+  for (const char* shade : {"#6baed6", "#f58a3c", "#fbb568", "#93d18c"}) EXPECT_EQ(Count(legend, shade), 1) << shade;
 }
 
 }  // namespace

@@ -140,8 +140,10 @@ TEST_F(TrainPlanTest, PlansMemoryForAWholeStep) {
 }
 
 TEST_F(TrainPlanTest, RefusesLayouts) {
-  ExpectRefused("world 1 is not divisible by tensor 1 x pipeline 2 x context 1 = 2; use a multiple of 2 ranks", 1,
-                {"parallel.pipeline=2"});
+  ExpectRefused(
+      "world 1 is not divisible by tensor 1 x pipeline 2 x context 1 = 2; use a multiple of 2 ranks (mpirun -n 2 "
+      "build/trireme …, or scripts/run.sh), or lower parallel.pipeline",
+      1, {"parallel.pipeline=2"});
   ExpectRefused("world 6 is not divisible by tensor 4 x pipeline 1 x context 1 = 4", 6, {"parallel.tensor=4"});
   ExpectRefused("layers.0: 4 attention heads are not divisible by parallel.tensor = 3; choose", 3,
                 {"parallel.tensor=3"});
