@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "stages/policy_check.h"
 #include "stages/stage.h"
@@ -42,6 +43,18 @@ DataExtent ExtentOf(const Config& config, const DataSets& data) {
   return extent;
 }
 
+namespace {
+
+// What a batch of packed sequences is in samples, which is what a batch is in systems that do not pack by themselves.
+std::string PackedSamples(const DataExtent& extent, const Config& config) {
+  if (IsPolicy(config.stage()) || !config.data().packing() || extent.samples <= extent.rows) return "";
+  const double samples = static_cast<double>(extent.samples) / static_cast<double>(extent.rows) *
+                         static_cast<double>(config.run().global_batch());
+  return Concat(", ", std::llround(samples), " samples on average, because data.packing is on");
+}
+
+}  // namespace
+
 std::string ToText(const DataExtent& extent, const Config& config) {
   std::ostringstream text;
   const bool policy = FactsOf(config).on_completions();
@@ -71,7 +84,8 @@ std::string ToText(const DataExtent& extent, const Config& config) {
   text << "\nsteps: " << extent.total_steps << ", "
        << static_cast<double>(extent.total_steps) / static_cast<double>(extent.steps_per_epoch) << " epochs of "
        << Counted(extent.steps_per_epoch, "step") << ", "
-       << Counted(config.run().global_batch(), policy ? "completion" : "sequence") << " per step\n";
+       << Counted(config.run().global_batch(), policy ? "completion" : "sequence") << " per step"
+       << PackedSamples(extent, config) << "\n";
   return text.str();
 }
 
