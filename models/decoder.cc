@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "models/padding_row.h"
 
 namespace trireme {
 namespace {
@@ -174,8 +175,9 @@ LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& 
                    .dtype = config.WeightType(),
                    .initial_deviation = config.Number("initializer_range", 0.02),
                    .layers = {}};
-  graph.layers.push_back(
-      {"embedding", EmbeddingSpec{vocabulary, hidden}, {{"embedding.weight", "model.embed_tokens.weight"}}});
+  const EmbeddingSpec embedding{
+      .vocabulary = vocabulary, .hidden = hidden, .padding = PaddingRow(config, graph.family, vocabulary)};
+  graph.layers.push_back({"embedding", embedding, {{"embedding.weight", "model.embed_tokens.weight"}}});
   for (size_t index = 0; index < decoders.size(); ++index) {
     graph.layers.push_back({Concat("layers.", index), decoders[index], NamesOfLayer(index, names)});
   }

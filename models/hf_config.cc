@@ -1,12 +1,23 @@
 #include "models/hf_config.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
 #include "models/config_keys.h"
 
 namespace trireme {
+namespace {
+
+// Others would give NaN, or no rotation at all, in whichever object they stand.
+constexpr std::string_view kPositive[] = {"rms_norm_eps",         "layer_norm_eps", "rope_theta",
+                                          "rope_local_base_freq", "factor",         "query_pre_attn_scalar",
+                                          "logits_scaling"};
+
+}  // namespace
+
 HfConfig HfConfig::Read(const std::filesystem::path& directory) {
   const std::string path = (directory / "config.json").string();
   Json json = ReadJsonFile(path);
@@ -61,7 +72,11 @@ double HfConfig::Number(const char* key, double fallback) const {
   const Json* value = Find(key);
   if (value == nullptr) return fallback;
   if (!value->is_number()) Refuse(key, "is " + value->dump() + "; wanted a number");
-  return value->get<double>();
+  const auto number = value->get<double>();
+  if (number <= 0 && std::ranges::find(kPositive, key) != std::end(kPositive)) {
+    Refuse(key, "is " + value->dump() + "; wanted a number above 0");
+  }
+  return number;
 }
 
 bool HfConfig::Flag(const char* key, bool fallback) const {

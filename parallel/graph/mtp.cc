@@ -27,7 +27,11 @@ void AddMtpLayers(LayerGraph& graph, int64_t mtp_depths, double weight) {
   head.mtp_depths = mtp_depths;
   head.mtp_weight = weight / static_cast<double>(mtp_depths);
   graph.mtp.front().hf_names["model_norm.weight"] = graph.layers.back().hf_names.at("norm.weight");
-  for (int64_t depth = 0; depth < mtp_depths; ++depth) RepeatShared(graph, graph.mtp[depth].hf_names);
+  const int64_t padding = std::get<EmbeddingSpec>(graph.layers[EmbeddingIndex(graph)].spec).padding;
+  for (int64_t depth = 0; depth < mtp_depths; ++depth) {
+    RepeatShared(graph, graph.mtp[depth].hf_names);
+    std::get<MtpSpec>(graph.mtp[depth].spec).padding = padding;
+  }
   const auto used = graph.mtp.begin() + mtp_depths;
   graph.layers.insert(graph.layers.end() - 1, graph.mtp.begin(), used);
   graph.mtp.erase(graph.mtp.begin(), used);

@@ -123,6 +123,8 @@ struct ExpertsSpec {  // a router sends each token through top_k of many mlps
   double alpha = 1;  // clamped SwiGLU: gate · sigmoid(alpha · gate)
 };
 
+inline constexpr int64_t kNoPadding = -1;
+
 struct EmbeddingSpec {
   int64_t vocabulary = 0;
   int64_t hidden = 0;
@@ -130,6 +132,7 @@ struct EmbeddingSpec {
   bool scale_in_dtype = false;  // the scale is rounded to the dtype of the weight
   bool sees = false;  // its input are the vision tower's features, which replace the embeddings of image tokens
   int64_t taps = 0;   // further sets of features for the decoder layers, which follow the tokens in its output
+  int64_t padding = kNoPadding;  // looking this token up gives its row no gradient
 };
 
 struct DecoderSpec {  // norm, attention, add; norm, mlp or experts, add
@@ -198,6 +201,7 @@ struct MergerSpec {  // norm; neighbours joined, fc2(gelu(fc1(x))): the features
 struct MtpSpec {
   DecoderSpec decoder;
   int64_t depth = 1;
+  int64_t padding = kNoPadding;  // of the embedding, whose weight it looks tokens up in
 };
 
 struct HeadSpec {  // norm; logits, or a score per token; loss

@@ -15,11 +15,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// `anchor` only requires a gradient: without it autograd would not call backward here.
+// `anchor` only requires a gradient: without it autograd would not call backward here. held, learns: [tokens], whether
+// this rank has the token's row, and whether the row gets a gradient.
 struct LookupFunction : torch::autograd::Function<LookupFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& anchor, const at::Tensor& indices,
-                            const at::Tensor& held, const Weight* weight) {
-    context->save_for_backward({indices, held});
+                            const at::Tensor& held, const at::Tensor& learns, const Weight* weight) {
+    context->save_for_backward({indices, learns});
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
     return at::embedding(weight->value, indices) * held.unsqueeze(1).to(weight->value.scalar_type());
   }
@@ -31,18 +32,19 @@ struct LookupFunction : torch::autograd::Function<LookupFunction> {
       at::Tensor sum = weight->gradient_sum();
       sum.index_add_(0, saved[0], gradients[0].to(at::kFloat) * saved[1].unsqueeze(1));
     }
-    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight,
+at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight, int64_t padding,
                   const TensorParallel& parallel) {
   const int64_t held_rows = weight.value.size(0);
   const at::Tensor local = tokens - parallel.rank() * held_rows;
   const at::Tensor held = (local >= 0).logical_and(local < held_rows);
-  return ReduceFromTensorRegion(LookupFunction::apply(anchor, local * held, held, &weight), parallel);
+  const at::Tensor learns = padding == kNoPadding ? held : held.logical_and(tokens != padding);
+  return ReduceFromTensorRegion(LookupFunction::apply(anchor, local * held, held, learns, &weight), parallel);
 }
 
 EmbeddingLayer::EmbeddingLayer(const Layer& layer, const Weights& weights, const TensorParallel& parallel,
@@ -71,7 +73,7 @@ at::Tensor EmbeddingLayer::WithNoise(const at::Tensor& x, const PassContext& pas
 }
 
 at::Tensor EmbeddingLayer::Forward(const at::Tensor& anchor, PassContext& pass) const {
-  const at::Tensor found = WithNoise(LookUp(anchor, pass.input.tokens, weight_, parallel_), pass);
+  const at::Tensor found = WithNoise(LookUp(anchor, pass.input.tokens, weight_, spec_.padding, parallel_), pass);
   const at::Tensor x = spec_.scale == 1 ? found : found * ScaleFor(found.scalar_type());
   const auto dropout = HiddenDropout("embedding", dropout_, pass, parallel_);
   const at::Tensor y = dropout ? WithDropout(x, dropout) : x;

@@ -10,8 +10,9 @@ namespace trireme {
 inline constexpr char kEmbeddingWeight[] = "embedding.embedding.weight";
 
 // The embeddings of `tokens` ([tokens] int64): [tokens (or this rank's share), hidden]. weight: [vocabulary /
-// tp, hidden]. Its gradient is accumulated if `anchor`, otherwise unused, requires one.
-at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight,
+// tp, hidden]. Its gradient is accumulated if `anchor`, otherwise unused, requires one; the row of the token `padding`
+// gets none, as torch's nn.Embedding has it.
+at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight, int64_t padding,
                   const TensorParallel& parallel);
 
 class EmbeddingLayer : public RunningLayer {

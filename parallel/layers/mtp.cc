@@ -41,7 +41,7 @@ at::Tensor MtpLayer::Forward(const at::Tensor& x, PassContext& pass) const {
 
 // Each rank joins only its share of the tokens, even where it holds all.
 at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& mtp_pass) const {
-  const at::Tensor tokens = LookUp(before, mtp_pass.input.tokens, embedding_, parallel_);
+  const at::Tensor tokens = LookUp(before, mtp_pass.input.tokens, embedding_, spec_.padding, parallel_);
   const at::Tensor both =
       at::cat({RmsNorm(tokens, embedding_norm_, norm_eps_), RmsNorm(before, hidden_norm_, norm_eps_)}, 1);
   return GiveShare(Linear(TakeShare(both, parallel_), join_), parallel_);

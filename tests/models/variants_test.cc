@@ -45,6 +45,33 @@ TEST(RewardModels, TheConfigOfACausalModelBecomesOne) {
   EXPECT_EQ(become(Json::object())["pad_token_id"], Json()) << "none is known";
 }
 
+int64_t PaddingOf(const Json& config) { return std::get<EmbeddingSpec>(Build(config).layers.front().spec).padding; }
+
+TEST(Models, GiveThePaddingTokensRowNoGradient) {
+  EXPECT_EQ(PaddingOf(Config("llama", {{"pad_token_id", 7}})), 7);
+  EXPECT_EQ(PaddingOf(Config("llama", {{"pad_token_id", -1}})), 99) << "torch counts from the end";
+  EXPECT_EQ(PaddingOf(Config("llama")), kNoPadding);
+  EXPECT_EQ(PaddingOf(Config("olmo2", {{"pad_token_id", 0}})), 0);
+  EXPECT_EQ(PaddingOf(Config("olmo2", {{"pad_token_id", nullptr}})), kNoPadding);
+  EXPECT_EQ(PaddingOf(Config("olmo2")), 1) << "transformers' own default";
+  EXPECT_EQ(PaddingOf(Config("phi3")), kNoPadding) << "its default is beyond this vocabulary";
+  EXPECT_EQ(PaddingOf(Config("phi3", {{"vocab_size", 32064}})), 32000);
+  EXPECT_EQ(
+      RefusalOf(Config("llama", {{"pad_token_id", 100}})),
+      "config.json: pad_token_id is 100; wanted a token of the vocabulary, which has 100 tokens (vocab_size), or null");
+  EXPECT_NE(RefusalOf(Config("llama", {{"pad_token_id", "<pad>"}})).find("pad_token_id is \"<pad>\""),
+            std::string::npos);
+}
+
+TEST(Models, WantPositiveNumbersWhereOthersGiveNaN) {
+  for (const char* key : {"rope_theta", "rms_norm_eps"}) {
+    EXPECT_EQ(RefusalOf(Config("llama", {{key, -1}})), Concat("config.json: ", key, " is -1; wanted a number above 0"));
+    EXPECT_NE(RefusalOf(Config("llama", {{key, 0}})), "accepted") << key;
+  }
+  EXPECT_EQ(RefusalOf(Config("llama", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", -2.0}}}})),
+            "config.json: rope_parameters: factor is -2.0; wanted a number above 0");
+}
+
 Json Baichuan(const Json& changes) {
   Json config = Config("baichuan", {{"architectures", {"BaichuanForCausalLM"}}, {"max_position_embeddings", 64}});
   config.erase("num_key_value_heads");

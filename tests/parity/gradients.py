@@ -16,7 +16,7 @@ Reference = collections.namedtuple("Reference", "model rows loss tokens grad_nor
 def make_reference(folder, family, layers, rows, given):
     """What transformers computes from `rows`; the model and the rows `given` to the program are left in the folder."""
     folder.mkdir(parents=True)
-    model = tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=layers), folder / "model")
+    model = tiny_models.write_model(tiny_models.config_of(family, num_hidden_layers=layers, pad_token_id=tiny_models.PADDING), folder / "model")
     tiny_models.write_rows(folder / "rows.jsonl", given)
     loss, tokens = tiny_models.backward(model, rows)
     gradients = tiny_models.gradients(model)

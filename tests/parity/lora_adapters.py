@@ -21,7 +21,8 @@ TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up
 ADAPTERS = {
     "all-linear": ("llama3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                       modules_to_save=["lm_head", "input_layernorm"])),
-    "rslora": ("qwen2", {}, dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
+    # Rows have the padding token, whose embedding then gets a gradient from the tied head alone.
+    "rslora": ("qwen2", dict(pad_token_id=tiny_models.PADDING), dict(r=6, lora_alpha=5, target_modules=["q_proj", "v_proj", "down_proj"], use_rslora=True,
                                    modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
     "patterns": ("qwen3", {}, dict(r=4, lora_alpha=8, target_modules=LINEAR,
                                    rank_pattern={"q_proj": 2, "layers.1.mlp.up_proj": 7},
@@ -67,7 +68,7 @@ ADAPTERS = {
         *LINEAR, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"])),
     "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
 }
-ROWS = tiny_models.make_rows()
+ROWS = tiny_models.with_padding(tiny_models.make_rows())
 
 
 def make_model(folder, family, changes):

@@ -9,6 +9,7 @@ import published_models
 
 transformers.utils.logging.disable_progress_bar()
 VOCABULARY = 1003  # divides over no ranks
+PADDING = 700  # held by the second of two ranks
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
               max_position_embeddings=128, rms_norm_eps=1e-5, initializer_range=0.1, tie_word_embeddings=False)
 LLAMA3_ROPE = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -148,7 +149,7 @@ def forget_lengths(model):
 
 
 def write_model(config, folder):
-    """Random weights; norms, biases and routers' corrections too, which transformers would start at one and zero."""
+    """Random weights; norms, biases, routers' corrections and the padding row too, which transformers would start at one and zero."""
     torch.manual_seed(11)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
@@ -157,6 +158,9 @@ def write_model(config, folder):
                 parameter.add_(torch.randn_like(parameter) * 0.2)
             if name.endswith("A_log"):  # states that last for some tokens: sums of large decays are rounded in fp32
                 parameter.copy_(torch.rand_like(parameter) * 3 - 3)
+        embedding = model.get_input_embeddings()
+        if embedding.padding_idx is not None:
+            embedding.weight[embedding.padding_idx].normal_(0, 0.1)
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 buffer.add_(torch.randn_like(buffer) * 0.2)
@@ -175,6 +179,11 @@ def make_rows(count=8, shortest=2, longest=40, seed=5):
     return rows
 
 
+def with_padding(rows):
+    """The same, each beginning with the padding token, whose embedding gets no gradient where a config names it."""
+    return [{**row, "input_ids": [PADDING, *row["input_ids"][1:]]} for row in rows]
+
+
 def pack(rows, count):
     """The same rows as documents of `count` rows, in turn."""
     packed = [{"input_ids": [], "labels": [], "starts": []} for _ in range(count)]
@@ -188,7 +197,7 @@ def pack(rows, count):
 
 def rows_of(case):
     """Rows for a case of layouts.py."""
-    rows = make_rows()
+    rows = with_padding(make_rows())
     if case["rows"] == "one":
         return rows[:1]
     if case["rows"] == "silent":  # micro batches go to the data-parallel ranks in turn: the last one's are not trained
