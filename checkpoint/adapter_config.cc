@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <re2/re2.h>
@@ -34,7 +36,50 @@ bool Matches(const std::string& module, const re2::RE2& names) {
   return false;
 }
 
-// A rank or an alpha: larger values are meaningless and would overflow fp32.
+constexpr char kRankPattern[] = "rank_pattern";
+
+// Read here, with their types.
+constexpr std::string_view kRead[] = {"alpha_pattern", "bias", "init_lora_weights", "lora_alpha",
+                                      "peft_type",     "r",    "rank_pattern",      "target_parameters"};
+constexpr std::string_view kFlags[] = {"ensure_weight_tying", "use_dora", "use_rslora"};
+constexpr std::string_view kUnsupportedFlags[] = {"fan_in_fan_out", "lora_bias", "use_qalora"};
+// What the file is and how it was trained and started; which modules have pairs is what the tensors say.
+constexpr std::string_view kWithoutEffectOnPairs[] = {
+    "auto_mapping",   "base_model_name_or_path", "corda_config",   "eva_config",      "exclude_modules",
+    "inference_mode", "layers_pattern",          "loftq_config",   "lora_dropout",    "lora_ga_config",
+    "megatron_core",  "layers_to_transform",     "merge_weights",  "modules_to_save", "peft_version",
+    "revision",       "qalora_group_size",       "runtime_config", "target_modules",  "task_type",
+};
+
+template <size_t N>
+bool IsOneOf(const std::string_view (&keys)[N], std::string_view key) {
+  return std::ranges::find(keys, key) != std::end(keys);
+}
+
+// The rule of config.json: a key is read, listed, or refused.
+void CheckKey(const std::string& key, const Json& value, const std::string& where) {
+  if (value.is_null() || key.starts_with('_') || IsOneOf(kRead, key) || IsOneOf(kWithoutEffectOnPairs, key)) return;
+  const bool unsupported = IsOneOf(kUnsupportedFlags, key);
+  if (unsupported || IsOneOf(kFlags, key)) {
+    if (!value.is_boolean()) {
+      throw InputError(where, ": ", key, " is ", value.dump().substr(0, 60), "; wanted true or false");
+    }
+    if (unsupported && value == true) throw InputError(where, ": ", key, " is true, which is not supported");
+    return;
+  }
+  throw InputError(
+      where, ": ", key, " is ", value.dump().substr(0, 60),
+      ", and this key is not supported: it may change what the adapter computes. If it does not, rename it ", "to _",
+      key, ", which is ignored");
+}
+
+// A rank of a pair, of the key r or of a pattern.
+void CheckRank(const Json& value, const std::string& where, const std::string& key) {
+  if (value.is_number_integer() && value.get<int64_t>() >= 1) return;
+  throw InputError(where, ": ", key, " is ", value.dump().substr(0, 60), "; wanted a positive integer");
+}
+
+// An alpha: larger values are meaningless and would overflow fp32.
 void CheckSize(const Json& value, const std::string& where, const std::string& key) {
   constexpr double kMost = 1e30;
   const double size = value.get<double>();
@@ -53,7 +98,7 @@ std::string NameInTransformers(std::string name) {
 
 AdapterConfig::AdapterConfig(const std::string& text, const std::string& where) : config_(ParseJson(text, where)) {
   Check(where);
-  ranks_ = Patterns("rank_pattern", where);
+  ranks_ = Patterns(kRankPattern, where);
   alphas_ = Patterns("alpha_pattern", where);
 }
 
@@ -63,16 +108,15 @@ void AdapterConfig::Check(const std::string& where) const {
     throw InputError(where, ": peft_type is ", config_.contains("peft_type") ? config_["peft_type"].dump() : "missing",
                      "; only LORA adapters are supported");
   }
-  for (const char* key : {"lora_bias", "fan_in_fan_out", "use_qalora"}) {
-    if (Is(key)) throw InputError(where, ": ", key, " is true, which is not supported");
-  }
+  for (const auto& [key, value] : config_.items()) CheckKey(key, value, where);
   if (config_.contains("bias") && config_["bias"] != "none") {
     throw InputError(where, ": bias is ", config_["bias"].dump(), ", which is not supported; wanted \"none\"");
   }
   for (const char* key : {"lora_alpha", "r"}) {
     if (!config_.contains(key) || !config_[key].is_number()) throw InputError(where, ": ", key, " is missing");
-    CheckSize(config_[key], where, key);
   }
+  CheckSize(config_["lora_alpha"], where, "lora_alpha");
+  CheckRank(config_["r"], where, "r");
 }
 
 std::string AdapterConfig::init() const {
@@ -92,7 +136,9 @@ std::vector<AdapterConfig::Pattern> AdapterConfig::Patterns(const char* key, con
   options.set_log_errors(false);
   for (const auto& [pattern, value] : config_[key].items()) {
     if (!value.is_number()) throw InputError(where, ": ", key, " of '", pattern, "' is not a number");
-    CheckSize(value, where, Concat(key, " of '", pattern, "'"));
+    const std::string which = Concat(key, " of '", pattern.substr(0, 60), "'");
+    CheckSize(value, where, which);
+    if (std::string_view(key) == kRankPattern) CheckRank(value, where, which);
     auto names = std::make_shared<re2::RE2>("(.*\\.)?(" + pattern + ")", options);
     if (!names->ok()) {
       throw InputError(where, ": ", key, " has the pattern '", pattern.substr(0, 60),

@@ -29,6 +29,13 @@ std::string Before(const std::string& name, std::string_view ending) {
   return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
 }
 
+// The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly, and PEFT refuses them.
+void CheckPairRank(const std::string& where, const Shape& a, const Shape& b, int64_t rank) {
+  if (a.size() == 2 && b.size() == 2 && a[0] == rank && b[1] == rank) return;
+  throw InputError(where, ": A ", ShapeText(a), " and B ", ShapeText(b), " are of another rank; its config says ", rank,
+                   " (r, rank_pattern)");
+}
+
 }  // namespace
 
 std::optional<PairNames> PairOf(const std::string& name) {
@@ -249,10 +256,13 @@ AdapterPlan AdapterDirectory::Plan() const {
       throw InputError(FileOf(name).string(), ": '", pair->magnitude, "' is ", plan.dora ? "missing" : "there",
                        ", but use_dora of its config is ", plan.dora ? "true" : "false");
     }
-    const auto alpha = alphas_.find(pair->module);
+    const auto alpha = alphas_.find(pair->module);  // of experts that files fuse, whose ranks are checked by then
     plan.modules[pair->module] = {.rank = Describe(pair->a).shape.at(0),
                                   .alpha = alpha == alphas_.end() ? config_->AlphaOf(pair->module) : alpha->second};
-    if (plan.modules[pair->module].rank < 1) throw InputError(FileOf(name).string(), ": '", name, "' has rank 0");
+    if (alpha == alphas_.end()) {
+      CheckPairRank(FileOf(name).string() + ": '" + pair->module + ".weight'", Describe(pair->a).shape,
+                    Describe(pair->b).shape, static_cast<int64_t>(config_->RankOf(pair->module)));
+    }
   }
   return plan;
 }

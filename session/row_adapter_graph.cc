@@ -45,17 +45,6 @@ void RefuseTowerPairs(const LayerGraph& adapted, const AdapterDirectory& adapter
   }
 }
 
-// The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly. Experts that share a
-// tensor have ranks of their own.
-void CheckRanks(const AdapterPlan& plan, const AdapterDirectory& adapter) {
-  for (const auto& [name, module] : plan.modules) {
-    const double wanted = adapter.config().RankOf(name);
-    if (name.find(".experts") != std::string::npos || wanted == static_cast<double>(module.rank)) continue;
-    throw InputError(adapter.path().string(), ": '", name, "' has rank ", module.rank, ", but its config says ", wanted,
-                     "; the weights and ", kAdapterConfigFile, " do not belong together");
-  }
-}
-
 }  // namespace
 
 LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& adapter, const std::string& model) {
@@ -70,7 +59,6 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
                      ": is a DoRA adapter (use_dora), whose magnitudes rows of other adapters do not "
                      "have; serve the merged model (trireme merge), or the adapter alone as --model");
   }
-  CheckRanks(plan, adapter);
   LayerGraph adapted = WithoutPairs(graph);
   try {
     ApplyAdapter(adapted, plan);

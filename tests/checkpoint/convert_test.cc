@@ -128,6 +128,41 @@ TEST_F(Conversion, AllRanksRefuseTogether) {
   ExpectNothingLeft();
 }
 
+// Every key is read, listed as one that changes no product of a pair, or refused.
+TEST_F(Conversion, AnAdaptersConfigIsReadWholeOrRefused) {
+  const HfDirectory base(Model({1, 2, 3, 4}));
+  const auto said = [&](const char* key, const Json& value) {
+    const fs::path directory = Adapter("2");
+    Json config = ReadJsonFile((directory / "adapter_config.json").string());
+    config[key] = value;
+    std::ofstream(directory / "adapter_config.json") << config.dump();
+    return ErrorOf([&] { LoraAdapter(directory, base, {}); });
+  };
+  for (const Json& value : {Json(16), Json(0), Json(-8), Json(2.67), Json("1")}) {
+    EXPECT_NE(said("r", value).find("adapter"), std::string::npos) << value;
+  }
+  EXPECT_NE(said("r", 16).find("'a.weight': A [1, 2] and B [2, 1] are of another rank; its config says 16"),
+            std::string::npos)
+      << said("r", 16);
+  EXPECT_NE(said("r", 2.67).find("adapter_config.json: r is 2.67; wanted a positive integer"), std::string::npos);
+  EXPECT_NE(said("rank_pattern", {{"a", 3}}).find("its config says 3"), std::string::npos);
+  EXPECT_NE(said("rank_pattern", {{"a", -8}}).find("rank_pattern of 'a' is -8; wanted a positive integer"),
+            std::string::npos);
+  for (const char* key : {"use_rslora", "use_dora", "fan_in_fan_out", "lora_bias", "ensure_weight_tying"}) {
+    EXPECT_NE(said(key, 1).find(Concat(key, " is 1; wanted true or false")), std::string::npos) << said(key, 1);
+    EXPECT_EQ(said(key, false), "no error") << key;
+  }
+  EXPECT_NE(said("lora_bias", true).find("lora_bias is true, which is not supported"), std::string::npos);
+  for (const char* key : {"alora_invocation_tokens", "layer_replication", "no_such_key"}) {
+    EXPECT_NE(said(key, Json::array({1, 2})).find(Concat(key, " is [1,2], and this key is not supported")),
+              std::string::npos)
+        << said(key, Json::array({1, 2}));
+    EXPECT_EQ(said(key, nullptr), "no error") << key;
+  }
+  EXPECT_EQ(said("_note", "mine"), "no error");
+  EXPECT_EQ(said("lora_dropout", 0.1), "no error");
+}
+
 class Patterns : public Conversion {
  protected:
   std::string Said(const std::string& pattern) {
