@@ -9,6 +9,7 @@
 #include "data/answer_tokens.h"
 #include "data/records.h"
 #include "data/row_images.h"
+#include "data/row_keys.h"
 #include "stages/preference_check.h"
 
 namespace trireme {
@@ -181,6 +182,8 @@ std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, con
   for (int64_t i = 0; i < records->size(); ++i) {
     std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
       RefuseRowImages(record, "the row");
+      RefuseOtherKeys(record,
+                      {"prompt_ids", "chosen_ids", "rejected_ids", "completion_ids", "label", "kto_tag", "margin"});
       return GivenTokens(ReadAnswers(std::move(record), {}, FactsOf(config)), vocabulary, FactsOf(config).records);
     });
     if (options.pairs) {

@@ -11,6 +11,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "data/row_images.h"
+#include "data/row_keys.h"
 
 namespace trireme {
 namespace {
@@ -92,6 +93,16 @@ void CheckAllWeighted(const std::vector<Row>& rows, const std::string& path) {
   throw InputError(path, ": ", weighted, " of ", rows.size(), " rows have weights; wanted all or none");
 }
 
+// A key that nobody reads would make it another row.
+void CheckKeys(const Json& object, const std::string& where) {
+  try {
+    RefuseOtherKeys(
+        object, {"input_ids", "labels", "starts", "weights", "samples", "pixel_values", "image_grid_thw", "images"});
+  } catch (const Error& error) {
+    throw InputError(where, ": ", error.what());
+  }
+}
+
 // Calls take(object, where) for every non-blank line; a file without any is an input error.
 template <typename Take>
 void ForEachObject(const std::string& path, const Take& take) {
@@ -106,6 +117,7 @@ void ForEachObject(const std::string& path, const Take& take) {
       throw InputError(where, ": is nested too deeply; at most ", kDeepestJson, " levels are read");
     }
     if (!object.is_object()) throw InputError(where, ": is not a JSON object: ", line.substr(0, 60));
+    CheckKeys(object, where);
     take(object, where);
     found = true;
   }

@@ -85,12 +85,13 @@ class RowList : public RowSource {
 };
 
 // One {"input_ids": […], "labels": […]} per line, with optional "starts", "weights" and "samples". Rejects,
-// with file and line, what is not a row, an empty one, an id outside [0, vocabulary), and weights on some
-// rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it does
-// not.
+// with file and line, what is not a row, an empty one, an unknown key, an id outside [0, vocabulary), and weights on
+// some rows only. `images`: of a model that sees, whose rows may have patches of images (row_images.h); nullptr: it
+// does not.
 std::vector<Row> ReadRows(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
-// One {"input_ids": […]} per line, and images as above; other keys are ignored; rejected as above. Rows without labels.
+// One {"input_ids": […]} per line, and images as above; labels and the like are not read; rejected as above. Rows
+// without labels.
 std::vector<Row> ReadPrompts(const std::string& path, int64_t vocabulary, const ImageInputs* images = nullptr);
 
 // 0, 1, 2 and so on: all of them, in their order.

@@ -123,6 +123,10 @@ void Grads(const Arguments& arguments, Job& job) {
   const auto gradients =
       GatherGradients(session.graph(), trainer.optimizer().Gradients(), trainer.world(), trainer.tensors().torch());
   if (job.rank() != 0) return;
+  if (!std::isfinite(loss) || !std::isfinite(report.norm)) {
+    throw RuntimeError("the loss is ", loss, " and the norm of the gradients ", report.norm,
+                       "; nothing was written. Look for weights, advantages or numbers of config.json out of range");
+  }
   WriteGradients(arguments.value("out"), gradients);
   Json line = {{"loss", loss}, {"tokens", tokens}, {"grad_norm", report.norm}};
   for (const auto& [name, value] : metrics) line[name] = value;

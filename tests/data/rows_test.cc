@@ -53,6 +53,15 @@ TEST_F(Rows, RefusesWithFileAndLine) {
   EXPECT_EQ(RefusalOf("{\"input_ids\": [1], \"labels\": [-1]}"),
             ":1: labels[0] = -1 is neither -100 nor in the vocabulary of 10");
   EXPECT_EQ(RefusalOf("\n"), ": has no rows");
+  EXPECT_EQ(
+      RefusalOf("{\"input_ids\": [1], \"labels\": [1], \"weigths\": [1]}"),
+      ":1: has the key weigths, which would be lost; nearest: weights; remove it, or rename it to _weigths, which is "
+      "ignored");
+  for (const char* key : {"position_ids", "attention_mask", "pixel_values_videos", "video_grid_thw"}) {
+    EXPECT_NE(RefusalOf(Concat("{\"input_ids\": [1], \"labels\": [1], \"", key, "\": [0]}")).find(key),
+              std::string::npos);
+  }
+  EXPECT_EQ(RefusalOf("{\"input_ids\": [1], \"labels\": [1], \"_note\": 1, \"position_ids\": null}"), "accepted");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::vector<double> AskedReward::Of(std::span<const Judged> completions) {
     } catch (const Error& error) {
       Reset();
       ++failures_;
-      if (again && !options_.skip_failures) throw;
+      if ((again || SpoiltTheLast()) && !options_.skip_failures) throw;
       TRIREME_LOG(WARNING) << error.what() << "; " << (again ? "these completions have no reward of it" : NextTry());
       if (again) return std::vector<double>(completions.size(), std::numeric_limits<double>::quiet_NaN());
     }
@@ -41,8 +41,10 @@ Json QuestionAbout(const Judged& one) {
 
 double RewardIn(const Json& answer, const std::string& text, const std::string& who, const std::string& wanted) {
   if (answer.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  if (answer.is_number() && std::isfinite(answer.get<double>())) return answer.get<double>();
-  throw RuntimeError(who, " answered '", text.substr(0, 80), "'; wanted ", wanted);
+  constexpr double kLargest = 1e15;  // its square fits in fp32
+  if (answer.is_number() && std::abs(answer.get<double>()) <= kLargest) return answer.get<double>();
+  throw RuntimeError(who, " answered '", text.substr(0, 80), "'; wanted ", wanted,
+                     answer.is_number() ? ", at most 1e15 in size" : "");
 }
 
 }  // namespace trireme

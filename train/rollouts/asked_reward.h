@@ -30,6 +30,8 @@ class AskedReward : public Reward {
   virtual std::vector<double> Ask(std::span<const Judged> completions) = 0;
   // After an error, before it is asked again.
   virtual void Reset() {}
+  // Whether the error says that the rewards of the call before were wrong: asking again does not mend it.
+  virtual bool SpoiltTheLast() const { return false; }
   // What comes of a failure that is followed by another try: "it is started anew and asked again".
   virtual std::string NextTry() const = 0;
 

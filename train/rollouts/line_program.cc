@@ -19,6 +19,10 @@ namespace {
 
 using LineClock = std::chrono::steady_clock;
 
+// How long it must be silent after its answers: what it says then belongs to no question. After its first one longer: a
+// program that says too much does so from the start.
+constexpr int kFirstSilenceMs = 100, kSilenceMs = 10;
+
 int MillisecondsUntil(LineClock::time_point end) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - LineClock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
@@ -67,11 +71,11 @@ std::string LineProgram::HowItEnded() {
   return WIFSIGNALED(status) ? Concat("was ended by signal ", WTERMSIG(status)) : "closed its output";
 }
 
-// Lines beyond those asked for would be taken for the next sampling's.
-void LineProgram::RefuseExtraLines() {
+// Lines beyond those asked for: one of those before was not the answer that it was taken for.
+void LineProgram::RefuseExtraLines(int silence_ms) {
   pollfd end = {from_, POLLIN, 0};
   char buffer[256];
-  if (unread_.empty() && poll(&end, 1, 0) > 0) {
+  if (unread_.empty() && poll(&end, 1, silence_ms) > 0) {
     unread_.append(buffer, static_cast<size_t>(std::max<ssize_t>(read(from_, buffer, sizeof buffer), 0)));
   }
   if (unread_.empty()) return;
@@ -79,16 +83,14 @@ void LineProgram::RefuseExtraLines() {
                      "' without being asked; wanted one line per completion");
 }
 
-std::vector<std::string> LineProgram::Exchange(const std::string& text, size_t lines) {
-  const LineClock::time_point end = LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000));
-  std::vector<std::string> answers;
+void LineProgram::Exchange(const std::string& text, size_t wanted, const Call& call,
+                           std::vector<std::string>& answers) {
   size_t written = 0;
-  RefuseExtraLines();
-  while (answers.size() < lines) {
+  while (answers.size() < wanted) {
     pollfd ends[2] = {{from_, POLLIN, 0}, {written < text.size() ? to_ : -1, POLLOUT, 0}};
-    const int left = MillisecondsUntil(end);
+    const int left = MillisecondsUntil(call.end);
     if (left == 0 || poll(ends, 2, left) == 0) {
-      throw RuntimeError(who_, " answered ", answers.size(), " of ", lines,
+      throw RuntimeError(who_, " answered ", answers.size(), " of ", call.lines,
                          " completions in rl.reward_seconds = ", seconds_);
     }
     if (ends[1].revents != 0) {
@@ -101,20 +103,36 @@ std::vector<std::string> LineProgram::Exchange(const std::string& text, size_t l
     const ssize_t count = read(from_, buffer, sizeof buffer);
     if (count <= 0) throw RuntimeError(who_, " ", HowItEnded());
     unread_.append(buffer, static_cast<size_t>(count));
-    for (size_t line = unread_.find('\n'); line != std::string::npos && answers.size() < lines;
+    for (size_t line = unread_.find('\n'); line != std::string::npos && answers.size() < wanted;
          line = unread_.find('\n')) {
       answers.push_back(unread_.substr(0, line));
       unread_.erase(0, line + 1);
     }
   }
-  return answers;
 }
 
 std::vector<std::string> LineProgram::Ask(const std::vector<std::string>& lines) {
+  const Call call{lines.size(), LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000))};
+  const bool fresh = pid_ <= 0;
+  said_too_much_late_ = false;
+  if (fresh) {
+    Start();
+  } else {
+    said_too_much_late_ = true;  // unless it did not
+    RefuseExtraLines(0);
+    said_too_much_late_ = false;
+  }
+  std::vector<std::string> answers;
+  const size_t first = fresh ? std::min<size_t>(lines.size(), 1) : 0;
+  if (first > 0) {
+    Exchange(lines.front() + "\n", first, call, answers);
+    RefuseExtraLines(kFirstSilenceMs);
+  }
   std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  if (pid_ <= 0) Start();
-  return Exchange(text, lines.size());
+  for (size_t i = first; i < lines.size(); ++i) text += lines[i] + "\n";
+  Exchange(text, lines.size(), call, answers);
+  RefuseExtraLines(kSilenceMs);
+  return answers;
 }
 
 }  // namespace trireme

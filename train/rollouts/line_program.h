@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -22,21 +23,29 @@ class LineProgram {
   const std::string& who() const { return who_; }
   // Its answers. Dying, hanging and answering too much are errors, after which it should be stopped.
   std::vector<std::string> Ask(const std::vector<std::string>& lines);
+  // Whether the last call failed because of what it said after the call before had returned: then the answers of that
+  // one were not to its questions.
+  bool said_too_much_late() const { return said_too_much_late_; }
   // It is started anew when it is asked again.
   void Stop();
 
  private:
   void Start();
-  // Writes the text and reads so many lines.
-  std::vector<std::string> Exchange(const std::string& text, size_t lines);
+  struct Call {
+    size_t lines = 0;
+    std::chrono::steady_clock::time_point end;
+  };
+  // Writes the text and reads lines until there are as many answers as wanted.
+  void Exchange(const std::string& text, size_t wanted, const Call& call, std::vector<std::string>& answers);
   std::string HowItEnded();
-  void RefuseExtraLines();
+  void RefuseExtraLines(int silence_ms);
 
   const std::string command_, who_;
   const double seconds_;
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string unread_;
+  bool said_too_much_late_ = false;
 };
 
 }  // namespace trireme

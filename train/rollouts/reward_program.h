@@ -21,6 +21,7 @@ class RewardProgram : public AskedReward {
  protected:
   std::vector<double> Ask(std::span<const Judged> completions) override;
   void Reset() override { program_.Stop(); }
+  bool SpoiltTheLast() const override { return program_.said_too_much_late(); }
   std::string NextTry() const override { return "it is started anew and asked again"; }
 
  private:

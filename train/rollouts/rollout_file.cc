@@ -10,6 +10,7 @@
 #include "data/record_fields.h"
 #include "data/records.h"
 #include "data/row_images.h"
+#include "data/row_keys.h"
 
 namespace trireme {
 namespace {
@@ -31,8 +32,9 @@ std::vector<int64_t> TokensAt(const Json& record, const char* key, int64_t vocab
 
 double NumberOrNone(const Json& value, const std::string& what) {
   if (value.is_null()) return kNone;
-  if (value.is_number()) return value.get<double>();
-  throw InputError(what, " is ", JsonLine(value), "; wanted a number, or null for none");
+  constexpr double kLargest = 1e15;  // its square fits in fp32
+  if (value.is_number() && std::abs(value.get<double>()) <= kLargest) return value.get<double>();
+  throw InputError(what, " is ", JsonLine(value), "; wanted a number of at most 1e15 in size, or null for none");
 }
 
 std::vector<float> LogProbsAt(const Json& record, const char* key, size_t tokens) {
@@ -74,6 +76,10 @@ int64_t CountAt(const Json& record, const char* key) {
 Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   RefuseRowImages(record, "the rollout");
   if (!record.is_object()) throw InputError("is no object; wanted prompt_ids, completion_ids and rewards");
+  // The last ones are results, which a run writes and computes anew.
+  RefuseOtherKeys(record, {"prompt_ids", "completion_ids", "prompt", "completion", "step", "weights_step", "group",
+                           "logprobs", "old_logprobs", "env_mask", "advantage", "rewards", "truncated", "token_rewards",
+                           "values", "returns", "token_advantages"});
   Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
                   .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};
   if (Has(record, "step")) rollout.step = CountAt(record, "step");
@@ -91,6 +97,9 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
     if (!rewards.is_object())
       throw InputError("rewards is ", JsonLine(rewards), "; wanted an object of numbers by name");
     for (const auto& [name, value] : rewards.items()) rollout.rewards[name] = NumberOrNone(value, "reward " + name);
+  }
+  if (Has(record, "truncated") && !record.at("truncated").is_boolean()) {
+    throw InputError("truncated is ", JsonLine(record.at("truncated")), "; wanted true or false");
   }
   rollout.truncated = Has(record, "truncated") ? record.at("truncated").get<bool>()
                                                : !reading.ends.contains(rollout.completion_ids.back());

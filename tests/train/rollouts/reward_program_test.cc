@@ -2,6 +2,7 @@
 #include "train/rollouts/reward_program.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -76,12 +77,50 @@ TEST_F(RewardProgramTest, GivesNoRewardWhereFailuresAreSkipped) {
 }
 
 TEST_F(RewardProgramTest, IsStartedAnewWhereItSaysTooMuch) {
-  RewardProgram program(
-      {.target = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && printf '3\\n9\\n' || echo $n; done",
-       .name = "mine"});
+  const std::filesystem::path mark = std::filesystem::temp_directory_path() / ("talked-" + std::to_string(getpid()));
+  RewardProgram program({.target = "n=0; while read line; do n=$((n+1)); [ $n = 3 ] && [ ! -e " + mark.string() +
+                                   " ] && { touch " + mark.string() + "; printf '3\\n9\\n'; } || echo $n; done",
+                         .name = "mine"});
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(program.failures(), 1) << "before its rewards are used";
+  std::filesystem::remove(mark);
+}
+
+TEST_F(RewardProgramTest, FailsWhereItAnswersTwicePerCompletion) {
+  for (const char* twice : {"printf '1\\n5\\n'", "echo 1; echo 5"}) {
+    const std::string said = ErrorOf(std::string("while read line; do ") + twice + "; done");
+    EXPECT_NE(said.find("mine answered '5' without being asked; wanted one line per completion"), std::string::npos)
+        << said;
+  }
+}
+
+TEST_F(RewardProgramTest, FailsAtOnceWhereItSpokeAfterItsRewardsWereUsed) {
+  const std::string stem = (std::filesystem::temp_directory_path() / ("late-" + std::to_string(getpid()))).string();
+  const std::string may = stem + "-may", did = stem + "-did";
+  RewardProgram program({.target = "n=0; while read line; do n=$((n+1)); echo $n; [ $n = 3 ] && { while [ ! -e " + may +
+                                   " ]; do sleep 0.01; done; echo 9; touch " + did + "; }; done",
+                         .name = "mine"});
   EXPECT_EQ(program.Of(judged_), (std::vector<double>{1, 2, 3}));
-  EXPECT_EQ(program.failures(), 1);
+  std::ofstream(may) << "speak";
+  while (!std::filesystem::exists(did)) usleep(1000);
+  std::string said = "none";
+  try {
+    program.Of(judged_);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  std::filesystem::remove(may);
+  std::filesystem::remove(did);
+  EXPECT_NE(said.find("answered '9' without being asked"), std::string::npos) << said;
+  EXPECT_EQ(program.failures(), 1) << "asking again does not mend what was used";
+}
+
+TEST_F(RewardProgramTest, FailsWhereARewardIsTooLargeToTrainOn) {
+  const std::string said = ErrorOf("while read line; do echo 1e308; done");
+  EXPECT_NE(said.find("mine answered '1e308'; wanted one line per completion with a finite number, or null for none, "
+                      "at most 1e15 in size"),
+            std::string::npos)
+      << said;
 }
 
 TEST_F(RewardProgramTest, TakesMoreThanAPipeHolds) {

@@ -69,6 +69,26 @@ TEST(RolloutRowsTest, ArePacked) {
   EXPECT_EQ(rows->Read(0).sampled.size(), rows->Read(0).labels.size());
 }
 
+TEST(RolloutFileTest, RefusesWhatWouldBeLostOrOverflow) {
+  const auto refusal = [](const std::string& more) -> std::string {
+    try {
+      ParseRollouts(R"({"prompt_ids": [1], "completion_ids": [2], )" + more + "}", "a.jsonl", {.vocabulary = 10});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_NE(
+      refusal(R"("env_masks": [1])").find("a.jsonl:1: has the key env_masks, which would be lost; nearest: env_mask"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal(R"("rewards": {"mine": 1e308})").find("reward mine is 1e+308; wanted a number of at most 1e15 in size"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"("truncated": 1)").find("truncated is 1; wanted true or false"), std::string::npos);
+  EXPECT_EQ(refusal(R"("rewards": {"mine": 2.5}, "_source": "web")"), "accepted");
+}
+
 TEST(RolloutFileTest, IsReadAgain) {
   Rollout one = Completion(2, {1, 2}, {3, 4}, true);
   one.step = 5;
