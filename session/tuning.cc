@@ -48,6 +48,9 @@ std::string InitOf(const TuningConfig& tuning) {
   return tuning.pissa_niter() > 0 ? Concat("pissa_niter_", tuning.pissa_niter()) : "pissa";
 }
 
+// DoRA has no dropout: where the user says nothing, the default is not meant.
+double DropoutOf(const TuningConfig& tuning, bool dora) { return dora && !tuning.has_dropout() ? 0 : tuning.dropout(); }
+
 AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
   AdapterPlan plan;
   if (const auto files = OpenAdapter(tuning, graph)) {
@@ -62,7 +65,7 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
     plan.init = InitOf(tuning);
   }
   if (HasValueHead(graph)) plan.saved.insert(kScoreModule);  // as PEFT does for classifiers
-  plan.dropout = tuning.dropout();
+  plan.dropout = DropoutOf(tuning, plan.dora);
   return plan;
 }
 
@@ -121,9 +124,13 @@ std::unique_ptr<AdapterDirectory> OpenAdapter(const TuningConfig& tuning, const 
 
 TuningConfig ResolveTuning(const TuningConfig& tuning, const LayerGraph& graph) {
   const auto files = OpenAdapter(tuning, graph);
-  if (files == nullptr) return tuning;
-  const AdapterPlan plan = files->Plan();
   TuningConfig resolved = tuning;
+  if (files == nullptr) {
+    if (tuning.dora()) resolved.set_dropout(DropoutOf(tuning, true));
+    return resolved;
+  }
+  const AdapterPlan plan = files->Plan();
+  if (plan.dora) resolved.set_dropout(DropoutOf(tuning, true));
   resolved.set_rslora(plan.rslora);
   resolved.set_dora(plan.dora);
   resolved.clear_targets();

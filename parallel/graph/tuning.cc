@@ -170,13 +170,6 @@ void Train(LayerGraph& graph, const Module& module) {
   }
 }
 
-// Dropout of a pair's input follows a token's place in its row, which patches of images do not have.
-void RefuseTowerDropout(const AdapterPlan& plan, const Module& module) {
-  if (plan.dropout == 0 || module.part == ModelPart::kLanguage) return;
-  throw InputError("tuning.dropout = ", plan.dropout, ": ", module.name,
-                   " is in the vision tower, whose LoRA adapters have no ", "dropout; set it to 0");
-}
-
 void TrainNothing(LayerGraph& graph) {
   for (Layer& layer : graph.layers) layer.trained.emplace();
 }
@@ -294,7 +287,6 @@ void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan) {
       throw InputError("DoRA: ", module.name, module.experts > 0 ? " belongs to an expert" : " is a router or a gate",
                        ", which cannot have magnitudes; exclude it (tuning.exclude)");
     }
-    RefuseTowerDropout(plan, module);
     graph.layers[module.layer].low_rank[module.role] = {wanted->rank, plan.ScaleOf(*wanted), plan.dora};
   }
   for (const auto& [name, module] : plan.modules) {

@@ -1,6 +1,7 @@
 """Variants of LoRA, ten steps of `trireme train` each against PEFT: LoRA+ (create_loraplus_optimizer), pairs that start from
 the weights (PiSSA, OLoRA) and DoRA; what their runs leave behind; and what is refused."""
 import functools
+import json
 import shutil
 
 import peft
@@ -208,6 +209,16 @@ REFUSED = [
     (["tuning.dora=true", "tuning.dropout=0.1"], "tuning.dropout = 0.1 with DoRA"),
     (["model.path=MOE", "tuning.dora=true"], "belongs to an expert"),
 ]
+
+
+def test_dora_leaves_the_default_dropout_out(adapted, train_rows):
+    """Which is not 0, and DoRA has none; the resolved file says what was meant."""
+    one, output = adapted("patterns"), train_rows.parent / "without-dropout"
+    words = train_words(one, train_rows, output, ["tuning.dora=true", "run.steps=1"])
+    words[1].write_text(words[1].read_text().replace(', "dropout": 0.0', ""))
+    result = run(None, words)
+    assert result.returncode == 0, failure_text(result)
+    assert json.loads((output / "final" / "adapter_config.json").read_text())["lora_dropout"] == 0
 
 
 @pytest.mark.parametrize("settings, text", REFUSED, ids=[" ".join(case[0]) for case in REFUSED])

@@ -1,6 +1,7 @@
 """LoRA of models that see, against PEFT: gradients of pairs of the language model, the tower and the aligner, from adapters
 that PEFT wrote, under every kind of layout; the same adapters under the names of older versions; merged models."""
 import functools
+import json
 import shutil
 
 import pytest
@@ -92,3 +93,22 @@ def test_merge(name, adapted, folder, record_errors):
     record_errors(errors)
     assert_within(errors, {"logits": 5e-5})
     assert (wanted - before).abs().max() > 1e-2, "a merge that did nothing would not show"
+
+
+@pytest.mark.parametrize("name", ["tower", "aligner"])
+def test_other_commands_take_pairs_of_towers(name, adapted, folder):
+    """Without dropout, whatever tuning.dropout is by default: as the merged model. Training with dropout refuses."""
+    one, target, texts = adapted(name), folder / f"whole-{name}", folder / f"{name}.jsonl"
+    run_well(None, ["merge", "--model", one.model, "--adapters", one.adapter, "--to", target])
+    texts.write_text(json.dumps({"input_ids": [5, 6, 7, 8], "labels": [5, 6, 7, 8]}) + "\n")
+    with_pairs, merged = ["--model", one.model, "--adapters", one.adapter], ["--model", target]
+    outs = [[run_well(None, [*words, *model], ["model.dtype=fp32"]).stdout for model in (with_pairs, merged)]
+            for words in (["generate", "--rows", one.rows, "--max-new-tokens", 4], ["evaluate", "--data", texts])]
+    tokens = [[json.loads(line)["output_ids"] for line in out.splitlines()] for out in outs[0]]
+    assert tokens[0] == tokens[1] and len(tokens[0]) > 1
+    losses = [json.loads(out)["eval_loss"] for out in outs[1]]
+    assert abs(losses[0] - losses[1]) < 1e-5, losses
+    result = run(None, ["train", "--dry-run", "examples/bytes/run.yaml"], [
+        f"model.path={one.model}", "tuning.kind=lora", f"tuning.adapters={one.adapter}", "tuning.dropout=0.1", "stage=sft",
+        f"data.train=[{texts}]", "data.max_length=64", f"run.output={folder / 'never'}"])
+    assert result.returncode == 2 and "tuning.dropout = 0.1" in result.stderr and "vision tower" in result.stderr, failure_text(result)

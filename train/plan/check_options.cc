@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "data/stream.h"
 #include "parallel/graph/parameters.h"
+#include "parallel/graph/tuning.h"
 #include "stages/sampler_check.h"
 #include "train/step/part_rates.h"
 
@@ -104,12 +105,24 @@ void CheckStacks(const Config& config, const LayerGraph& graph) {
   }
 }
 
+// Dropout of a pair's input follows a token's place in its row, which patches of images do not have.
+void CheckTowerDropout(const LayerGraph& graph) {
+  if (graph.adapter->dropout == 0) return;
+  for (const Layer& layer : graph.layers) {
+    if (PartOf(layer) == ModelPart::kLanguage || layer.low_rank.empty()) continue;
+    const std::string& weight = layer.hf_names.at(layer.low_rank.begin()->first + ".weight");
+    throw InputError("tuning.dropout = ", graph.adapter->dropout, ": ", weight.substr(0, weight.rfind('.')),
+                     " is in the vision tower or its aligner, whose LoRA adapters have no dropout; set it to 0");
+  }
+}
+
 // A start that needs more than the weight has, and DoRA whose length PEFT takes of inputs that are dropped.
 void CheckAdapter(const Config& config, const LayerGraph& graph) {
   if (!graph.adapter) return;
-  if (graph.adapter->dora && config.tuning().dropout() > 0) {
-    throw InputError("tuning.dropout = ", config.tuning().dropout(), " with DoRA (tuning.dora): set it to 0");
+  if (graph.adapter->dora && graph.adapter->dropout > 0) {
+    throw InputError("tuning.dropout = ", graph.adapter->dropout, " with DoRA (tuning.dora): set it to 0");
   }
+  CheckTowerDropout(graph);
   if (graph.adapter->init.empty()) return;
   std::map<std::string, Shape> shapes;
   for (const Parameter& parameter : AllParameters(graph)) {
