@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "data/messages.h"
 #include "data/record_fields.h"
+#include "data/tools.h"
 #include "stages/preference_check.h"
 
 namespace trireme {
@@ -280,7 +281,7 @@ AnswerSample TextSample(PromptAndAnswers found, const Json& record, const Sample
   if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
   TextAnswers sample{
       .prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
-  if (Has(record, "tools")) sample.tools = ParseIfText(record["tools"], "tools");
+  sample.tools = ToolsIn(record);
   sample.variables = TemplateVariables(record);
   return sample;
 }
@@ -290,6 +291,7 @@ AnswerSample TextSample(PromptAndAnswers found, const Json& record, const Sample
 AnswerSample ReadScored(Json record, const SampleOptions& options) {
   RenameColumns(record, options.columns);
   RefuseMedia(record);
+  RefuseUnusedColumns(record);
   if (Has(record, "input_ids") || Has(record, "completion_ids") || Has(record, "chosen_ids")) {
     return ReadScoredTokens(record);
   }
@@ -303,6 +305,7 @@ AnswerSample ReadAnswers(Json record, const SampleOptions& options, const StageF
   const bool pairs = facts.records == Records::kPairs;
   RenameColumns(record, options.columns);
   RefuseMedia(record);
+  RefuseUnusedColumns(record);
   if (Has(record, "chosen_ids") || (Has(record, "completion_ids") && !pairs)) {
     return ReadTokenAnswers(record, facts);
   }

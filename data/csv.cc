@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/utf8.h"
 
 namespace trireme {
 namespace {
@@ -62,6 +63,16 @@ class CsvReader {
   int64_t line_ = 1;
 };
 
+// Saved by a spreadsheet in the code page of its country, most likely.
+void RefuseOtherThanUtf8(const std::string& path, int64_t line, const std::vector<std::string>& fields) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const size_t place = FirstNotUtf8(fields[i]);
+    if (place == std::string::npos) continue;
+    throw InputError(path, ":", line, ": field ", i + 1, " is not UTF-8: its byte ", place + 1, " is ",
+                     static_cast<int>(static_cast<unsigned char>(fields[i][place])), "; save the file as UTF-8");
+  }
+}
+
 }  // namespace
 
 std::vector<Json> ReadCsv(const std::string& path, char separator) {
@@ -71,6 +82,7 @@ std::vector<Json> ReadCsv(const std::string& path, char separator) {
   while (!reader.AtEnd()) {
     const int64_t line = reader.line();
     const std::vector<std::string> fields = reader.ReadRecord();
+    RefuseOtherThanUtf8(path, line, fields);
     if (fields.size() == 1 && fields[0].empty()) continue;
     if (names.empty()) {
       names = fields;

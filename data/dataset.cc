@@ -108,9 +108,12 @@ class Opener {
       }
       return rows;
     }
-    throw InputError(path.string(), ": of its ", store->size() + store->skipped(),
-                     " samples none can be trained on; data.max_length = ", data.max_length(), ", the shortest has ",
-                     Shortest(*store), " tokens");
+    const bool fits = store->size() > 0 && Shortest(*store) <= data.max_length();
+    throw InputError(
+        path.string(), ": of its ", store->size() + store->skipped(), " samples none can be trained on; ",
+        fits ? Concat("those of at most data.max_length = ", data.max_length(),
+                      " tokens have none that is trained: their labels are all -100, or their loss is false")
+             : Concat("data.max_length = ", data.max_length(), ", the shortest has ", Shortest(*store), " tokens"));
   }
 
   void CountLabels(const RowStore& store) {

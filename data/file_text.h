@@ -7,13 +7,14 @@
 #include <string_view>
 
 #include "core/io/mapped_file.h"
+#include "core/io/unpack_guard.h"
 
 namespace trireme {
 
 class FileText {
  public:
-  // Throws an input error for a compressed file that is damaged.
-  explicit FileText(const std::filesystem::path& path);
+  // Throws an input error for a compressed file that is damaged, or too large for what it is to be read as.
+  explicit FileText(const std::filesystem::path& path, UnpackedAs as = UnpackedAs::kWhole);
   FileText(const FileText&) = delete;
   FileText& operator=(const FileText&) = delete;
 

@@ -45,13 +45,25 @@ IndexedFile::IndexedFile(const std::filesystem::path& prefix)
   }
   sequences_ = static_cast<int64_t>(sequences);
   documents_ = static_cast<int64_t>(bounds) - 1;
+  // Megatron writes the sequences one after the other: an offset or a length that says otherwise is damaged.
+  int64_t wanted = 0;
   for (int64_t i = 0; i < sequences_; ++i) {
     const auto begin = Load<int64_t>(bytes.data() + kHeader + 4 * sequences + 8 * i);
     int64_t end = 0;  // a damaged offset may overflow it
     const bool sums = !__builtin_add_overflow(begin, SequenceLength(i) * static_cast<int64_t>(width_), &end);
-    if (sums && begin >= 0 && begin <= end && end <= static_cast<int64_t>(tokens_.bytes().size())) continue;
-    throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i, " ends at ", end,
-                     ". Do both files belong together, and are they complete?");
+    if (!sums || begin < 0 || begin > end || end > static_cast<int64_t>(tokens_.bytes().size())) {
+      throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; sequence ", i, " ends at ", end,
+                       ". Do both files belong together, and are they complete?");
+    }
+    if (begin != wanted) {
+      throw InputError(name, ": sequence ", i, " begins at byte ", begin, "; the one before ends at ", wanted,
+                       ". Is the file damaged?");
+    }
+    wanted = end;
+  }
+  if (wanted != static_cast<int64_t>(tokens_.bytes().size())) {
+    throw InputError(prefix.string(), ".bin: has ", tokens_.bytes().size(), " bytes; the sequences of its .idx end at ",
+                     wanted, ". Do both files belong together, and are they complete?");
   }
   for (int64_t i = 0; i <= documents_; ++i) {
     const int64_t least = i > 0 ? FirstSequence(i - 1) : 0;

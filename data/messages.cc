@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "data/image_marks.h"
+#include "data/tools.h"
 
 namespace trireme {
 namespace {
@@ -59,11 +60,11 @@ Json TextOfContent(const Json& content, size_t message, bool images) {
   if (images && std::any_of(content.begin(), content.end(), IsImagePart)) return PartsOfContent(content, message);
   std::string text;
   for (const Json& part : content) {
-    const std::string type = part.is_object() ? part.value("type", "text") : "";
+    const bool is_text = part.is_object() && (!part.contains("type") || part["type"] == "text");
     const auto said = part.is_object() ? part.find("text") : part.end();
     if (part.is_string()) {
       text += part.get_ref<const std::string&>();
-    } else if (type == "text" && said != part.end() && said->is_string()) {
+    } else if (is_text && said != part.end() && said->is_string()) {
       text += said->get_ref<const std::string&>();
     } else {
       throw InputError("message ", message, " has a part that is not text: ", part.dump().substr(0, 60),
@@ -110,10 +111,15 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
                      "; wanted a string");
   }
   RefuseMedia(message);
+  if (HasCalls(message) && role != "assistant") {
+    throw InputError("message ", messages.size() + 1, " has the role ", role,
+                     " and tool_calls; only the assistant calls tools: remove the key");
+  }
   Json normal = {{"role", role}, {"content", text}};
   for (const auto& [key, value] : message.items()) {
     const bool copied = key == "role" || key == "content" || key == "from" || key == "value";
-    if (!copied && !value.is_null()) normal[key] = value;  // tables have a null where other messages have a value
+    if (copied || value.is_null()) continue;  // tables have a null where other messages have a value
+    normal[key] = key == "tool_calls" ? CallsIn(value, messages.size() + 1) : value;
   }
   messages.push_back(std::move(normal));
 }
@@ -140,6 +146,25 @@ void RefuseMedia(const Json& object, bool images) {
                      "; remove such records, set data.on_error to skip, or drop the key with data.columns: [", key,
                      "=unused]");
   }
+}
+
+void RefuseGrounding(const Json& record) {
+  const auto objects = record.find("objects");
+  if (objects == record.end()) return;
+  const Json grounding = objects->is_string() ? TryParseJson(objects->get_ref<const std::string&>()) : *objects;
+  const auto has = [&](const char* key) { return grounding.contains(key) && !grounding[key].empty(); };
+  if (!grounding.is_object() || !(has("bbox") || has("ref"))) return;
+  throw InputError(
+      "has 'objects', boxes and references for <bbox> and <ref-object>, which are not supported and would stay in the ",
+      "text; remove the key, or drop it with data.columns: [objects=unused]");
+}
+
+void RefuseUnusedColumns(const Json& record) {
+  RefuseGrounding(record);
+  const auto channel = record.find("channel");
+  if (channel == record.end() || !channel->is_string() || channel->get_ref<const std::string&>().empty()) return;
+  throw InputError("has 'channel', whose loss is to be told apart, which is not supported; remove the key, or drop it ",
+                   "with data.columns: [channel=unused]");
 }
 
 Json ParseIfText(const Json& value, const std::string& key) {

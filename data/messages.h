@@ -16,6 +16,11 @@ Json NormalMessages(const Json& list, bool images = false);
 // text. `images`: these may be there.
 void RefuseMedia(const Json& object, bool images = false);
 
+// Rejects a record with columns that other systems act on and that have no meaning here: boxes of objects in images
+// (`objects`), and a `channel` whose loss is to be told apart. The first rejects only the boxes.
+void RefuseGrounding(const Json& record);
+void RefuseUnusedColumns(const Json& record);
+
 // Table columns hold JSON as strings: such a string is parsed, anything else is returned unchanged.
 Json ParseIfText(const Json& value, const std::string& key);
 

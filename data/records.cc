@@ -173,11 +173,11 @@ std::unique_ptr<RecordFile> OpenCsv(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<RecordFile> OpenJsonLines(const std::filesystem::path& path) {
-  return std::make_unique<JsonLines>(std::make_unique<const FileText>(path));
+  return std::make_unique<JsonLines>(std::make_unique<const FileText>(path, UnpackedAs::kLines));
 }
 
 std::unique_ptr<RecordFile> OpenTextLines(const std::filesystem::path& path) {
-  return std::make_unique<TextLines>(std::make_unique<const FileText>(path));
+  return std::make_unique<TextLines>(std::make_unique<const FileText>(path, UnpackedAs::kLines));
 }
 
 std::string RecordEndings() {

@@ -6,6 +6,8 @@
 #include "data/image_marks.h"
 #include "data/messages.h"
 #include "data/record_fields.h"
+#include "data/row_keys.h"
+#include "data/tools.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +19,7 @@ StoredRow ReadTokens(const Json& record) {
   if (row.ids.size() != row.labels.size()) {
     throw InputError(row.ids.size(), " input_ids and ", row.labels.size(), " labels; wanted equally many");
   }
+  RefuseModelInputs(record, row.ids.size());
   for (const char* key : {"weights", "loss_scale"}) {
     if (Has(record, key)) row.weights = WeightsAt(record, key, row.ids.size());
   }
@@ -26,9 +29,25 @@ StoredRow ReadTokens(const Json& record) {
   return row;
 }
 
+// TRL's conversational prompt and completion, of which the completion alone is trained.
+Json PromptAndCompletion(const Json& record, bool images) {
+  Json messages = NormalMessages(record["prompt"], images);
+  for (Json& message : messages) {
+    if (message["role"] == "assistant" && !Has(message, "loss")) message["loss"] = false;
+  }
+  const Json& completion = record["completion"];
+  for (Json& message : NormalMessages(completion.is_object() ? Json::array({completion}) : completion, images)) {
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
 std::optional<Json> ReadMessages(const Json& record, bool images) {
   for (const char* key : {"messages", "conversations", "conversation"}) {
     if (Has(record, key)) return NormalMessages(ParseIfText(record[key], key), images);
+  }
+  if (Has(record, "prompt") && record["prompt"].is_array() && Has(record, "completion")) {
+    return PromptAndCompletion(record, images);
   }
   const auto question = Question(record);
   if (!question) return std::nullopt;
@@ -45,6 +64,7 @@ std::optional<Json> ReadMessages(const Json& record, bool images) {
 Sample ReadSample(Json record, const SampleOptions& options) {
   RenameColumns(record, options.columns);
   RefuseMedia(record, options.images);
+  RefuseUnusedColumns(record);
   if (Has(record, "input_ids")) {
     StoredRow row = ReadTokens(record);
     if (options.images) {
@@ -54,8 +74,7 @@ Sample ReadSample(Json record, const SampleOptions& options) {
   }
   if (std::optional<Json> messages = ReadMessages(record, options.images)) {
     AddSystem(*messages, record, options.system);
-    Conversation sample{std::move(*messages), Has(record, "tools") ? ParseIfText(record["tools"], "tools") : Json(),
-                        TemplateVariables(record)};
+    Conversation sample{std::move(*messages), ToolsIn(record), TemplateVariables(record)};
     if (options.images) sample.images = PlaceImages(sample.messages, ListedImages(record));
     return sample;
   }

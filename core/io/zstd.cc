@@ -14,8 +14,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kLeastUnpacked = size_t{1} << 20;
-constexpr size_t kMostUnpacked = size_t{1} << 30;  // that the content's end can waste
-constexpr int kLargestWindowLog = 31;              // also of files by zstd --long=31
+constexpr int kLargestWindowLog = 31;  // also of files by zstd --long=31
 
 struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
@@ -40,7 +39,7 @@ std::string WhyNot(size_t status) {
 
 }  // namespace
 
-std::string ReadZstdFile(const std::filesystem::path& path) {
+std::string ReadZstdFile(const std::filesystem::path& path, UnpackedAs as) {
   const MappedFile file(path);
   const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
   if (!context || ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kLargestWindowLog))) {
@@ -48,14 +47,16 @@ std::string ReadZstdFile(const std::filesystem::path& path) {
   }
   ZSTD_inBuffer in{file.bytes().data(), file.bytes().size(), 0};
   std::string text;
+  UnpackGuard guard(path, file.bytes().size(), as);
   size_t status = in.size == 0 ? 1 : 0;  // 0 at the end of a frame
   while (in.pos < in.size || status != 0) {
     const size_t had = text.size(), read = in.pos;
-    text.resize(had + std::clamp(had, kLeastUnpacked, kMostUnpacked));
+    text.resize(had + std::clamp(had, kLeastUnpacked, UnpackGuard::kStep));
     ZSTD_outBuffer out{text.data() + had, text.size() - had, 0};
     status = ZSTD_decompressStream(context.get(), &out, &in);
     if (ZSTD_isError(status)) RefuseZstd(path, WhyNot(status));
     text.resize(had + out.pos);
+    guard.Check(text);
     if (in.pos == read && out.pos == 0 && status != 0) RefuseZstd(path, "is truncated");
   }
   return text;

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <string>
 
+#include "core/io/unpack_guard.h"
+
 namespace trireme {
 
 // Throws InputError for a file that is not zstd, is truncated or is damaged.
-std::string ReadZstdFile(const std::filesystem::path& path);
+std::string ReadZstdFile(const std::filesystem::path& path, UnpackedAs as = UnpackedAs::kWhole);
 
 }  // namespace trireme

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "data/columns/row_json.h"
 
 namespace trireme {
@@ -40,6 +41,16 @@ template <typename Value>
 Value Need(arrow::Result<Value> result) {
   Need(result.status());
   return std::move(result).ValueUnsafe();
+}
+
+// JSON's keys are UTF-8.
+void CheckNames(const arrow::FieldVector& fields) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (FirstNotUtf8(fields[i]->name()) != std::string::npos) {
+      throw std::runtime_error("the name of its column " + std::to_string(i + 1) + " is not UTF-8");
+    }
+    CheckNames(fields[i]->type()->fields());
+  }
 }
 
 // Also that texts are UTF-8, and that no offset in a damaged file leads outside it.
@@ -95,11 +106,13 @@ class ArrowFile : public Batches {
  private:
   void ReadFile() {
     const auto reader = Need(arrow::ipc::RecordBatchFileReader::Open(file_));
+    CheckNames(reader->schema()->fields());
     for (int i = 0; i < reader->num_record_batches(); ++i) Add(Need(reader->ReadRecordBatch(i)));
   }
 
   void ReadStream() {
     const auto reader = Need(arrow::ipc::RecordBatchStreamReader::Open(file_));
+    CheckNames(reader->schema()->fields());
     for (Batch batch;;) {
       Need(reader->ReadNext(&batch));
       if (!batch) break;
@@ -134,6 +147,9 @@ class ParquetFile : public Batches {
     parquet::arrow::FileReaderBuilder builder;
     Need(builder.OpenFile(path, /*memory_map=*/true, properties));
     Need(builder.properties(options)->Build(&reader_));
+    std::shared_ptr<arrow::Schema> schema;
+    Need(reader_->GetSchema(&schema));
+    CheckNames(schema->fields());
     const std::shared_ptr<parquet::FileMetaData> metadata = reader_->parquet_reader()->metadata();
     for (int i = 0; i < metadata->num_row_groups(); ++i) AddRows(metadata->RowGroup(i)->num_rows());
   }

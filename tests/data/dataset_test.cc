@@ -153,6 +153,11 @@ TEST_F(Dataset, RefusesBadInputWithItsLocation) {
   Write("a.jsonl", kTwo);
   EXPECT_EQ(Refused(Named("a.jsonl") + ", max_length: 10"),
             "a.jsonl: of its 2 samples none can be trained on; data.max_length = 10, the shortest has 24 tokens");
+  Write("masked.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [-100, -100, -100]}\n");
+  EXPECT_EQ(
+      Refused(Named("masked.jsonl") + ", max_length: 64"),
+      "masked.jsonl: of its 1 samples none can be trained on; those of at most data.max_length = 64 tokens have none "
+      "that is trained: their labels are all -100, or their loss is false");
   EXPECT_EQ(Refused(Named("a.jsonl") + ", template: " + (folder_ / "no.jinja").string()).substr(0, 42),
             "data.template: no.jinja does not exist; na");
   Write("bad.jinja", "{{ raise_exception('no roles here') }}");

@@ -109,6 +109,14 @@ TEST_F(Indexed, RefusesWhatIsBroken) {
   EXPECT_EQ(refused(),
             "d.bin: has 12 bytes; sequence 1 ends at 14. Do both files belong together, and are they complete?");
   WriteDocuments({3, 4});
+  Damage("d.idx", 34, 4);  // a length
+  EXPECT_EQ(refused(), "d.idx: sequence 1 begins at byte 6; the one before ends at 8. Is the file damaged?");
+  WriteDocuments({3, 4});
+  Damage("d.idx", 34 + 4, 3);
+  EXPECT_EQ(refused(),
+            "d.bin: has 14 bytes; the sequences of its .idx end at 12. Do both files belong together, and are they "
+            "complete?");
+  WriteDocuments({3, 4});
   Damage("d.idx", 34 + 12 * 2 + 8, 9);
   EXPECT_EQ(refused(), "d.idx: document 1 begins at sequence 9; wanted 0 to 2");
   WriteDocuments({3, 4});

@@ -64,6 +64,79 @@ TEST_F(Samples, ToolsAsTheTemplatesExpectThem) {
   EXPECT_EQ(std::get<Conversation>(sample).tools[0]["name"], "f");
 }
 
+TEST_F(Samples, RefusesToolsThatTemplatesWouldSkip) {
+  const auto tools = [&](const std::string& value) {
+    return Refused(R"({"query": "q", "response": "a", "tools": )" + value + "}");
+  };
+  for (const char* value : {"0.5", "true", R"({"": ""})", R"("{}")", R"({"name": "f"})"}) {
+    EXPECT_NE(tools(value).find("; wanted a list of functions, each with its name"), std::string::npos) << tools(value);
+  }
+  for (const char* value :
+       {R"("[1]")", "[1]", "[{}]", R"([{"name": 5}])", R"([{"function": {}}])", R"([{"name": ""}])"}) {
+    EXPECT_NE(tools(value).find("'tools' has "), std::string::npos) << tools(value);
+  }
+  for (const char* value : {"null", "[]", R"("")", R"([{"name": "f"}])", R"("[{\"function\": {\"name\": \"f\"}}]")"}) {
+    EXPECT_EQ(tools(value), "accepted") << value;
+  }
+  const auto calls = [&](const std::string& value, const std::string& role = "assistant") {
+    return Refused(R"({"messages": [{"role": "user", "content": "q"}, {"role": ")" + role +
+                   R"(", "content": "a", "tool_calls": )" + value + "}]}");
+  };
+  EXPECT_EQ(calls("5"), "message 2 has the tool_calls 5; wanted a list of calls, each with a name and arguments");
+  EXPECT_EQ(calls("[5]"), "message 2 has the tool call 5; wanted an object with a function's name and arguments");
+  EXPECT_NE(calls(R"([{"function": {"arguments": {}}}])"), "accepted");
+  EXPECT_EQ(calls(R"([{"function": {"name": "f", "arguments": {}}}])"), "accepted");
+  EXPECT_EQ(calls(R"("[{\"name\": \"f\", \"arguments\": {}}]")"), "accepted");
+  EXPECT_EQ(calls(R"([{"name": "f"}])", "user"),
+            "message 2 has the role user and tool_calls; only the assistant calls tools: remove the key");
+}
+
+TEST_F(Samples, RefusesColumnsThatOthersActOn) {
+  const auto with = [&](const std::string& more) {
+    return Refused(R"({"query": "q", "response": "a", )" + more + "}");
+  };
+  EXPECT_EQ(
+      with(R"("objects": {"ref": ["cat"], "bbox": [[1, 2, 3, 4]]})"),
+      "has 'objects', boxes and references for <bbox> and <ref-object>, which are not supported and would stay in the "
+      "text; remove the key, or drop it with data.columns: [objects=unused]");
+  EXPECT_NE(with(R"("objects": "{\"bbox\": [[1, 2, 3, 4]]}")"), "accepted");
+  EXPECT_EQ(with(R"("channel": "maths")"),
+            "has 'channel', whose loss is to be told apart, which is not supported; remove the key, or drop it with "
+            "data.columns: [channel=unused]");
+  for (const char* more : {R"("objects": ["a chair"])", R"("objects": {"ref": [], "bbox": []})", R"("channel": null)",
+                           R"("channel": 5)", R"("objects": null)"}) {
+    EXPECT_EQ(with(more), "accepted") << more;
+  }
+  EXPECT_EQ(Refused(R"({"query": "q", "response": "a", "channel": "x"})", {.columns = {{"channel", "unused"}}}),
+            "accepted");
+}
+
+TEST_F(Samples, PromptAndCompletionAsConversations) {
+  const Json messages = MessagesOf(
+      R"({"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}],
+          "completion": [{"role": "assistant", "content": "b"}], "system": "s"})");
+  EXPECT_EQ(Plain(messages), "s:s u:q a:a u:r a:b ");
+  EXPECT_EQ(messages[2]["loss"], false) << "of the prompt nothing is trained";
+  EXPECT_FALSE(messages[4].contains("loss"));
+  EXPECT_EQ(Plain(MessagesOf(R"({"prompt": [{"role": "user", "content": "q"}],
+                                 "completion": {"role": "assistant", "content": "b"}})")),
+            "u:q a:b ");
+  EXPECT_NE(Refused(R"({"prompt": [{"role": "user", "content": "q"}], "completion": "b"})"), "accepted");
+}
+
+TEST_F(Samples, RefusesInputsOfModelsBesideTokens) {
+  const auto with = [&](const std::string& more) { return Refused(R"({"input_ids": [1, 2, 3], )" + more + "}"); };
+  for (const char* more :
+       {R"("attention_mask": [1, 0, 1])", R"("attention_mask": [1, 1])", R"("position_ids": [0, 0, 1])",
+        R"("pixel_values_videos": "a.safetensors")", R"("video_grid_thw": [[1, 2, 2]])", R"("starts": [0, 2])"}) {
+    EXPECT_NE(with(more).find("which would be lost"), std::string::npos) << more << ": " << with(more);
+  }
+  for (const char* more : {R"("attention_mask": [1, 1, 1])", R"("token_type_ids": [0, 0, 0])",
+                           R"("position_ids": [0, 1, 2])", R"("source": "web")", R"("position_ids": null)"}) {
+    EXPECT_EQ(with(more), "accepted") << more;
+  }
+}
+
 TEST_F(Samples, VariablesOfTheChatTemplate) {
   const auto variables = [](const std::string& more) {
     const Json record = Json::parse(R"({"query": "q", "response": "a")" + more + "}");
@@ -134,6 +207,14 @@ TEST_F(Samples, ContentsThatAreNullOrInParts) {
   EXPECT_TRUE(called[1]["content"].is_null()) << "templates recognise calls by it";
 }
 
+TEST_F(Samples, RefusesPartsOfNoKind) {
+  for (const char* part : {R"({"type": 0, "text": "q"})", R"({"type": null})", "5", R"({"type": "text", "text": 1})"}) {
+    const std::string record = Concat(R"({"messages": [{"role": "user", "content": [)", part, "]}]}");
+    EXPECT_NE(Refused(record).find("message 1 has a part that is not text: "), std::string::npos) << Refused(record);
+    EXPECT_NE(Refused(record, {.images = true}), "accepted") << part;
+  }
+}
+
 TEST_F(Samples, RefusesImagesInsteadOfTrainingTheirPlaceholders) {
   const std::string refused = Refused(R"({"query": "<image>what?", "response": "a", "images": ["a.png"]})");
   EXPECT_EQ(refused.substr(0, 40), "has 'images', which would be lost: image");
@@ -196,6 +277,7 @@ TEST_F(Samples, RefusesDamagedGzip) {
   EXPECT_EQ(refusal(damaged), "b.jsonl.gz: is damaged: its digest does not match; check it with: gzip -t");
   EXPECT_EQ(refusal("{}\n{}\n and more that is not compressed"),
             "b.jsonl.gz: is not a gzip file, or is damaged; check it with: gzip -t");
+  EXPECT_EQ(refusal("{}\n"), "b.jsonl.gz: is not a gzip file, or is damaged; check it with: gzip -t") << "a short one";
   const std::string packed = refusal(kTwoLines + "text");
   EXPECT_NE(packed, "accepted");
 }
@@ -220,6 +302,42 @@ TEST_F(Samples, CompressedByZstd) {
   EXPECT_EQ(OpenRecords(Write("a.txt.zst", kTwoLinesByZstd))->size(), 2);
   EXPECT_TRUE(HoldsRecords("a.jsonl.zst"));
   EXPECT_FALSE(HoldsRecords("a.zst"));
+}
+
+// A frame of `mebibytes` of one letter: 4 bytes for 128 KiB of it.
+std::string Repeated(char letter, int mebibytes) {
+  std::string frame("\x28\xb5\x2f\xfd\x00\x38", 6);
+  for (int i = 8 * mebibytes; i > 0; --i) {
+    const unsigned header = (1u << 17 << 3) | 2u | (i == 1 ? 1u : 0u);
+    for (const int shift : {0, 8, 16}) frame += static_cast<char>(header >> shift);
+    frame += letter;
+  }
+  return frame;
+}
+
+TEST_F(Samples, RefusesSmallFilesThatUnpackToFarMore) {
+  const auto refusal = [&](const std::string& bytes) {
+    return RefusalOf([&] { OpenRecords(Write("c.jsonl.zst", bytes)); });
+  };
+  EXPECT_EQ(refusal(Repeated(' ', 200)), "accepted");
+  const std::string bomb = Repeated('\n', 300);
+  EXPECT_EQ(refusal(bomb), Concat("c.jsonl.zst: unpacks to more than 256 times its ", bomb.size(),
+                                  " bytes; if that is right, unpack it yourself and name the result"));
+  std::string notes("\x50\x2a\x4d\x18\x00\x00\x20\x00", 8);  // 2 MiB that hold no data
+  notes.append(1 << 21, '\0');
+  EXPECT_EQ(refusal(notes + Repeated('a', 300)),
+            "c.jsonl.zst: has a line of more than 256 MiB, at byte 0 of its unpacked text; wanted one record per line");
+}
+
+TEST_F(Samples, RefusesTablesThatAreNotUtf8) {
+  const auto refusal = [&](const std::string& text) { return RefusalOf([&] { OpenRecords(Write("d.csv", text)); }); };
+  EXPECT_EQ(refusal("prompt,response\na,caf\xe9\n"),
+            "d.csv:2: field 2 is not UTF-8: its byte 4 is 233; save the file as UTF-8");
+  EXPECT_EQ(refusal("pr\xfcfung\na\n"), "d.csv:1: field 1 is not UTF-8: its byte 3 is 252; save the file as UTF-8");
+  for (const char* other : {"\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80"}) {
+    EXPECT_NE(refusal(std::string("a\n") + other + "\n"), "accepted") << "overlong, surrogate, too large, cut, alone";
+  }
+  EXPECT_EQ(refusal("a\n\xe2\x82\xac \xf0\x9f\x98\x80 \xc3\xa9 \xef\xbf\xbd\n"), "accepted");
 }
 
 TEST_F(Samples, RefusesDamagedZstd) {

@@ -167,3 +167,7 @@ def test_other_files(folder):
     write_stream(pyarrow.table({"text": invalid}), folder / "utf8.arrow")
     for found in records_of(folder / name for name in ("a.parquet", "a.arrow", "renamed.arrow", "renamed.parquet", "utf8.arrow")):
         assert found.get("status") == 2, found
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "name": ["b"]}), folder / "name.parquet", store_schema=False)
+    (folder / "name.parquet").write_bytes((folder / "name.parquet").read_bytes().replace(b"name", b"n\xff\xfee"))
+    found = records_of([folder / "name.parquet"])[0]
+    assert found["status"] == 2 and "the name of its column 2 is not UTF-8" in found["error"], found

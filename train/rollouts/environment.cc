@@ -59,9 +59,10 @@ Json Environment::Ask(std::span<const OpenTurn> turns) {
 std::vector<int64_t> Environment::TokensOf(const OpenTurn& turn, const Json& message) const {
   Json messages = turn.messages;
   messages.push_back(message);
-  RenderOptions options;
+  RenderOptions options = turn.prompt->rendering;
+  const std::string before = chat_.RenderAll(turn.messages, options);
   options.add_generation_prompt = true;
-  const std::string before = chat_.RenderAll(turn.messages), text = chat_.RenderAll(messages, options);
+  const std::string text = chat_.RenderAll(messages, options);
   const size_t found = before.rfind(turn.written), end = found + turn.written.size();
   if (found == std::string::npos || text.compare(0, end, before, 0, end) != 0) {
     throw RuntimeError(

@@ -9,6 +9,7 @@
 #include "data/record_fields.h"
 #include "data/records.h"
 #include "data/source_name.h"
+#include "data/tools.h"
 #include "generation/text/prompts.h"
 
 namespace trireme {
@@ -18,7 +19,7 @@ namespace {
 std::optional<Json> ConversationOf(const Json& record) {
   for (const char* key : {"messages", "conversations", "conversation"}) {
     if (!Has(record, key)) continue;
-    Json messages = NormalMessages(record.at(key));
+    Json messages = NormalMessages(ParseIfText(record.at(key), key));
     while (!messages.empty() && messages.back().value("role", "") == "assistant") messages.erase(messages.size() - 1);
     if (messages.empty()) throw InputError("'", key, "' has nothing before the answer");
     return messages;
@@ -26,6 +27,13 @@ std::optional<Json> ConversationOf(const Json& record) {
   if (Has(record, "prompt") && record.at("prompt").is_array()) return NormalMessages(record.at("prompt"));
   const std::optional<std::string> question = Has(record, "prompt") ? std::nullopt : Question(record);
   return question ? std::optional<Json>(QuestionMessages(record, *question)) : std::nullopt;
+}
+
+// Tools are rendered by a chat template, which texts and ids do not meet.
+void RefuseTools(const Json& record) {
+  if (ToolsIn(record).is_null()) return;
+  throw InputError("has 'tools', which only a prompt of messages can have; write it as messages, or drop them with ",
+                   "data.columns: [tools=unused]");
 }
 
 void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const std::string& where = "") {
@@ -45,8 +53,10 @@ class PromptReader {
 
   PolicyPrompt Read(const Json& record) {
     if (!record.is_object()) throw InputError("is no object; wanted a prompt");
+    RefuseMedia(record);
+    RefuseGrounding(record);  // a channel is a column for the rewards
     PolicyPrompt prompt{.ids = {}, .text = {}, .record = record};
-    prompt.ids = IdsOf(record, prompt.asked);
+    prompt.ids = IdsOf(record, prompt);
     for (const int64_t id : prompt.ids) {
       if (id >= 0 && id < vocabulary_) continue;
       throw InputError("has the token ", id, "; the model's vocabulary has ", vocabulary_);
@@ -58,8 +68,9 @@ class PromptReader {
   }
 
  private:
-  std::vector<int64_t> IdsOf(const Json& record, Json& asked) {
+  std::vector<int64_t> IdsOf(const Json& record, PolicyPrompt& prompt) {
     if (Has(record, "prompt_ids")) {
+      RefuseTools(record);
       const std::vector<int32_t> ids = IdsAt(record, "prompt_ids");
       return {ids.begin(), ids.end()};
     }
@@ -72,14 +83,16 @@ class PromptReader {
       throw InputError("is text, and ", config_.model().path(), " has no tokenizer.json; wanted prompt_ids");
     }
     if (!messages) {
-      asked = TextAt(record, "prompt");
+      RefuseTools(record);
+      prompt.asked = TextAt(record, "prompt");
       return TextPrompt(*tokenizer_, TextAt(record, "prompt"));
     }
     AddSystem(*messages, record, config_.data().system());
-    asked = *messages;
+    prompt.asked = *messages;
+    prompt.rendering = {.tools = ToolsIn(record), .variables = TemplateVariables(record)};
     if (!chat_)
       chat_.emplace(ChatTemplate::Of(*tokenizer_, config_.data().template_(), TemplateValuesOf(config_.data())));
-    return ChatPrompt(*tokenizer_, *chat_, *messages, {.variables = TemplateVariables(record)});
+    return ChatPrompt(*tokenizer_, *chat_, *messages, prompt.rendering);
   }
 
   const Config& config_;

@@ -11,6 +11,7 @@
 #include "core/base/json.h"
 #include "core/config.pb.h"
 #include "data/row_views.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace trireme {
@@ -21,6 +22,7 @@ struct PolicyPrompt {
   Json record;                       // all its columns
   std::vector<int64_t> answer = {};  // the data's own, for distillation
   Json asked = {};                   // what the ids were made of: messages, or a text; null: ids were given
+  RenderOptions rendering = {};      // of messages: the record's tools and the template's variables
 };
 
 class PromptSet {
