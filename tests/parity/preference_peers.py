@@ -1,9 +1,8 @@
 """TRL made a deterministic peer: its trainers on given token ids, on the CPU in fp32, one micro batch per step. Gives the
 log of every step and the gradients of the first. Asserts nothing itself."""
-import os
 import random
 
-os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TRL_EXPERIMENTAL_SILENCE="1", WANDB_DISABLED="true")
+import peers_environment  # noqa: F401, before the peers
 
 import datasets
 import tokenizers
