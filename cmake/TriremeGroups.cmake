@@ -1,21 +1,18 @@
 # trireme_group_sources(folder…): several sources of a library are compiled as one, which parses their headers once: half
 # the compile time. They share their anonymous namespaces, so names in those must be unique within a library. With
-# TRIREME_UNITY off, every file shows that it includes what it uses.
+# TRIREME_UNITY off, every file shows that it includes what it uses. trireme_group_tests() does it for the sources of tests.
 # Not CMake's own UNITY_BUILD: it names the sources by absolute paths, and a compiler cache then never hits in another clone.
-option(TRIREME_UNITY "Compile the sources of a library in groups" ON)
+option(TRIREME_UNITY "Compile the sources of a library, or of a test, in groups" ON)
 set(group_size 10)
 
 # A source that stays an object of its own: a list that a program may replace (the linker then leaves out the library's),
-# or one whose names others repeat.
+# or one whose names others repeat. So does one with definitions of its own, such as a path: no other object then depends on
+# where the clone is, and a compiler cache knows them all.
 function(trireme_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES TRIREME_ALONE ON)
 endfunction()
 
-function(group_target target)
-  get_target_property(type ${target} TYPE)
-  if(NOT type MATCHES "^(STATIC|SHARED|OBJECT)_LIBRARY$")
-    return()
-  endif()
+function(group_target target below)
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
   set(kept)
@@ -23,8 +20,10 @@ function(group_target target)
   foreach(source IN LISTS sources)
     get_filename_component(path "${source}" ABSOLUTE BASE_DIR "${folder}")
     get_property(alone SOURCE "${path}" TARGET_DIRECTORY ${target} PROPERTY TRIREME_ALONE)
+    get_property(definitions SOURCE "${path}" TARGET_DIRECTORY ${target} PROPERTY COMPILE_DEFINITIONS)
+    cmake_path(IS_PREFIX below "${path}" is_below)
     cmake_path(IS_PREFIX PROJECT_BINARY_DIR "${path}" is_generated)
-    if(alone OR is_generated OR NOT path MATCHES "\\.cc$")
+    if(alone OR definitions OR is_generated OR NOT is_below OR NOT path MATCHES "\\.cc$")
       list(APPEND kept "${source}")
     else()
       file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${path}")
@@ -58,9 +57,23 @@ function(trireme_group_sources)
   foreach(folder IN LISTS ARGN)
     get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
     foreach(target IN LISTS targets)
-      group_target(${target})
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "^(STATIC|SHARED|OBJECT)_LIBRARY$")
+        group_target(${target} "${PROJECT_SOURCE_DIR}")
+      endif()
     endforeach()
     get_property(below DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
     trireme_group_sources(${below})
+  endforeach()
+endfunction()
+
+# All programs of trireme_test; parts of the program that they compile in stay objects of their own.
+function(trireme_group_tests)
+  if(NOT TRIREME_UNITY)
+    return()
+  endif()
+  get_property(tests GLOBAL PROPERTY TRIREME_TESTS)
+  foreach(test IN LISTS tests)
+    group_target(${test} "${PROJECT_SOURCE_DIR}/tests")
   endforeach()
 endfunction()

@@ -17,6 +17,7 @@ function(trireme_test name)
     set(T_TIMEOUT 1200)  # a hang, even where the host takes most of the time away
   endif()
   add_executable(${name} ${T_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY TRIREME_TESTS ${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gtest)
   if(NOT T_RANKS AND NOT T_OWN_MAIN)

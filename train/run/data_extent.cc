@@ -47,7 +47,7 @@ namespace {
 
 // What a batch of packed sequences is in samples, which is what a batch is in systems that do not pack by themselves.
 std::string PackedSamples(const DataExtent& extent, const Config& config) {
-  if (IsPolicy(config.stage()) || !config.data().packing() || extent.samples <= extent.rows) return "";
+  if (FactsOf(config).on_completions() || !config.data().packing() || extent.samples <= extent.rows) return "";
   const double samples = static_cast<double>(extent.samples) / static_cast<double>(extent.rows) *
                          static_cast<double>(config.run().global_batch());
   return Concat(", ", std::llround(samples), " samples on average, because data.packing is on");

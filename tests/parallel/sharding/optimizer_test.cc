@@ -14,7 +14,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.01;
 constexpr int kSteps = 3;
 
 void ExpectStates(ModelRank& rank, const PlainModel& plain, Communicator& world) {

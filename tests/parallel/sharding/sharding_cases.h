@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+inline constexpr double kRate = 0.01;  // of learning
+
 // Layouts that fill the world: data, tensor, context and pipeline parallel.
 std::vector<ParallelSizes> LayoutsOf(int world);
 

@@ -8,8 +8,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.01;
-
 TEST(ShardedOptimizer, GradientsEqualTheSumsOfTheWholeModel) {
   ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
     for (int zero = 0; zero <= 3; ++zero) {

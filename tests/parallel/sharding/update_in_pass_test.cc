@@ -8,7 +8,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kRate = 0.01;
 constexpr int kSteps = 3;
 
 // Each bucket when its gradient is complete, which is freed then.

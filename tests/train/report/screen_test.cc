@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-LoggedStep StepOf(int64_t step) {
+LoggedStep StepNumbered(int64_t step) {
   return {.step = step,
           .total_steps = 200,
           .loss = 1.25,
@@ -33,9 +33,9 @@ std::string Shown(const ScreenOptions& options, const std::vector<std::pair<Logg
 }
 
 TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
-  LoggedStep evaluated = StepOf(100);
+  LoggedStep evaluated = StepNumbered(100);
   evaluated.evaluation = Evaluation{.loss = 1.5, .token_accuracy = 0.75, .seconds = 2};
-  EXPECT_EQ(Shown({}, {{StepOf(99), false}, {evaluated, true}}),
+  EXPECT_EQ(Shown({}, {{StepNumbered(99), false}, {evaluated, true}}),
             "step 100/200  loss 1.2500  norm 0.500  lr 1.00e-04  1234 tokens/s  0.50 s  mfu 41.3 %  38.13 "
             "GiB  left "
             "0:50\nstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n");
@@ -43,13 +43,14 @@ TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
 
 TEST(Screen, BarFillsTheRemainingWidth) {
   const std::string numbers = "50/200  loss 1.2500  1234 tokens/s  mfu 41.3 %  38.1 GiB  left 2:30";
-  EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepOf(50), false}}), "\r[==       ] " + numbers + "\x1b[K\n");
-  EXPECT_EQ(Shown({.bar = true, .columns = 72}, {{StepOf(50), false}}), "\r" + numbers + "\x1b[K\n");
-  EXPECT_EQ(Shown({.bar = true, .columns = 30}, {{StepOf(50), false}}), "\r" + numbers.substr(0, 29) + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepNumbered(50), false}}), "\r[==       ] " + numbers + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 72}, {{StepNumbered(50), false}}), "\r" + numbers + "\x1b[K\n");
+  EXPECT_EQ(Shown({.bar = true, .columns = 30}, {{StepNumbered(50), false}}),
+            "\r" + numbers.substr(0, 29) + "\x1b[K\n");
 }
 
 TEST(Screen, AnMfuAboveOneIsMarkedUnsure) {
-  LoggedStep step = StepOf(50);
+  LoggedStep step = StepNumbered(50);
   step.mfu = 3.9;
   EXPECT_NE(Shown({}, {{step, true}}).find("  mfu unsure (390.0 %)  38.13 GiB"), std::string::npos);
   EXPECT_NE(Shown({.bar = true, .columns = 200}, {{step, true}}).find("  mfu unsure (390.0 %)  38.1 GiB"),
@@ -57,16 +58,16 @@ TEST(Screen, AnMfuAboveOneIsMarkedUnsure) {
 }
 
 TEST(Screen, BarRedrawsAreThrottledExceptAtTheEnd) {
-  const std::string shown =
-      Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {StepOf(2), true}, {StepOf(200), true}});
+  const std::string shown = Shown({.bar = true, .columns = 200},
+                                  {{StepNumbered(1), true}, {StepNumbered(2), true}, {StepNumbered(200), true}});
   EXPECT_EQ(shown.find(" 2/200"), std::string::npos) << shown;
   EXPECT_NE(shown.find(" 200/200"), std::string::npos) << shown;
 }
 
 TEST(Screen, EvaluationStaysAboveTheBar) {
-  LoggedStep evaluated = StepOf(100);
+  LoggedStep evaluated = StepNumbered(100);
   evaluated.evaluation = Evaluation{.loss = 1.5, .token_accuracy = 0.75, .seconds = 2};
-  const std::string shown = Shown({.bar = true, .columns = 200}, {{StepOf(1), true}, {evaluated, true}});
+  const std::string shown = Shown({.bar = true, .columns = 200}, {{StepNumbered(1), true}, {evaluated, true}});
   EXPECT_NE(shown.find("\r\x1b[Kstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n"), std::string::npos)
       << shown;
 }

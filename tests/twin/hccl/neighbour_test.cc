@@ -19,7 +19,7 @@
 namespace membership_test {
 namespace {
 
-constexpr uint32_t kRanks = 2;
+constexpr uint32_t kNeighbours = 2;
 
 class Neighbours : public ::testing::Test {
  protected:
@@ -41,7 +41,7 @@ std::string Work(Stage& stage, uint32_t rank, uint32_t communicators) {
   for (uint32_t slot = 0; slot < communicators; ++slot) {
     const HcclRootInfo info = stage.RootInfo(slot, rank);
     HcclComm comm = nullptr;
-    wrong += Check(HcclCommInitRootInfo(kRanks, &info, rank, &comm), HCCL_SUCCESS, "init");
+    wrong += Check(HcclCommInitRootInfo(kNeighbours, &info, rank, &comm), HCCL_SUCCESS, "init");
     if (!wrong.empty()) return wrong;
     float value = static_cast<float>(rank + 1);
     wrong += Check(HcclAllReduce(&value, &value, 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream), HCCL_SUCCESS,
@@ -61,10 +61,11 @@ TEST_F(Neighbours, JobsOfOneUserFormSideBySide) {
     std::vector<std::unique_ptr<Processes>> jobs;
     for (uint32_t job = 0; job < kJobs; ++job) {
       Stage* stage = stages.emplace_back(std::make_unique<Stage>()).get();
-      jobs.push_back(std::make_unique<Processes>(kRanks, [stage](uint32_t rank) { return Work(*stage, rank, 8); }));
+      jobs.push_back(
+          std::make_unique<Processes>(kNeighbours, [stage](uint32_t rank) { return Work(*stage, rank, 8); }));
     }
     for (uint32_t job = 0; job < kJobs; ++job) {
-      for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      for (uint32_t rank = 0; rank < kNeighbours; ++rank) {
         EXPECT_EQ(jobs[job]->Wait(rank), "") << transport << ", job " << job << ", rank " << rank;
       }
     }
@@ -86,20 +87,20 @@ TEST_F(Neighbours, OccupiedPortsDoNotMatter) {
   setenv("HCCL_IF_BASE_PORT", std::to_string(kBase).c_str(), 1);
   setenv("TWIN_HCCL_TRANSPORT", "tcp", 1);
   Stage stage;
-  Processes ranks(kRanks, [&](uint32_t rank) { return Work(stage, rank, 2); });
-  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
+  Processes ranks(kNeighbours, [&](uint32_t rank) { return Work(stage, rank, 2); });
+  for (uint32_t rank = 0; rank < kNeighbours; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
 }
 
 // A rank of another job arrives with a root info whose port now belongs to this job: it is refused with a
 // message that reveals nothing of this job; this job forms.
 TEST_F(Neighbours, AnotherJobsRankIsRefusedAndDisturbsNobody) {
   Stage ours, theirs;
-  Processes ranks(kRanks + 1, [&](uint32_t rank) -> std::string {
-    if (rank < kRanks) {
+  Processes ranks(kNeighbours + 1, [&](uint32_t rank) -> std::string {
+    if (rank < kNeighbours) {
       const HcclRootInfo info = ours.RootInfo(0, rank);
       if (rank == 1) ours.Meet(2);  // the other job's rank has tried
       HcclComm comm = nullptr;
-      std::string wrong = Check(HcclCommInitRootInfo(kRanks, &info, rank, &comm), HCCL_SUCCESS, "init");
+      std::string wrong = Check(HcclCommInitRootInfo(kNeighbours, &info, rank, &comm), HCCL_SUCCESS, "init");
       if (wrong.empty()) wrong += Check(HcclCommDestroy(comm), HCCL_SUCCESS, "destroy");
       return wrong;
     }
@@ -110,13 +111,13 @@ TEST_F(Neighbours, AnotherJobsRankIsRefusedAndDisturbsNobody) {
     HcclRootInfo info;
     twin::EncodeRootInfo(stale, &info);
     HcclComm comm = nullptr;
-    std::string wrong = Check(HcclCommInitRootInfo(kRanks, &info, 0, &comm), HCCL_E_PARA, "another job's init");
+    std::string wrong = Check(HcclCommInitRootInfo(kNeighbours, &info, 0, &comm), HCCL_E_PARA, "another job's init");
     wrong += CheckWords(RecentError(), {"rendezvous", "does not know this root info"});
     if (RecentError().find(here.id) != std::string::npos) wrong += "the message reveals this job's id\n";
     ours.Meet(2);
     return wrong;
   });
-  for (uint32_t rank = 0; rank <= kRanks; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
+  for (uint32_t rank = 0; rank <= kNeighbours; ++rank) EXPECT_EQ(ranks.Wait(rank), "") << "rank " << rank;
 }
 
 // If all ranks are on this host, nothing listens where another host could connect.
