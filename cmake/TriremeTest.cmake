@@ -45,7 +45,8 @@ function(trireme_test name)
     list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # Open MPI itself leaks at exit
   endif()
   set_tests_properties(${cases} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}")
-  if(T_RANKS OR T_SERIAL)
+  list(REMOVE_ITEM cases ${T_LABEL}.${name}.1)  # one rank uses one core
+  if(cases AND (T_RANKS OR T_SERIAL))
     # Ranks use all cores: two launches at once only slow each other down.
     set_tests_properties(${cases} PROPERTIES RUN_SERIAL ON)
   endif()
@@ -53,8 +54,10 @@ endfunction()
 
 # A test that is a script: trireme_script_test(layers LABEL setup COMMAND scripts/check_layers)
 # LONG: only scripts/test --full runs it, because others cover what it covers, less closely.
+# SERIAL: alone, for what it compares takes all cores, or time matters to it. LOCK: never at once with others of that word,
+# because they use the same folder or port.
 function(trireme_script_test name)
-  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT" "COMMAND;ENV" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT;LOCK" "COMMAND;ENV" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 1200)  # a hang, even where the host takes most of the time away
   endif()
@@ -67,5 +70,8 @@ function(trireme_script_test name)
                        ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};HF_HUB_OFFLINE=1;${T_ENV}" SKIP_RETURN_CODE 77)
   if(T_SERIAL)
     set_tests_properties(${T_LABEL}.${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(T_LOCK)
+    set_tests_properties(${T_LABEL}.${name} PROPERTIES RESOURCE_LOCK ${T_LOCK})
   endif()
 endfunction()

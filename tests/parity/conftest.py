@@ -1,9 +1,11 @@
 """What all parity tests share: options, a temporary folder, cases of one launch, measured errors in the report. Imports
 no torch: some tests set the twin up before they do."""
+import json
 import os
 import pathlib
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -11,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the peer; the program gets i
 DEFAULTS = {"full": False, "strength": 2, "where": [], "device": "cpu", "ranks": None, "jobs": 2}
 EXIT_AT_ONCE = pytest.StashKey[bool]()  # past what modules do when the interpreter ends
 STATUS = pytest.StashKey[int]()
+IMPORTED = pytest.StashKey[float]()  # when all tests were collected
 
 
 def pytest_addoption(parser):
@@ -66,8 +69,24 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"largest {name}: {value:.1e} in {case}")
 
 
+def seconds_alive():
+    """Since this process was started, or forked by the judge."""
+    started = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+
+
+def pytest_collection_finish(session):
+    session.config.stash[IMPORTED] = seconds_alive()
+
+
 def pytest_sessionfinish(session, exitstatus):
+    """Notes where the time went, for scripts/test."""
     session.config.stash[STATUS] = int(exitstatus)
+    launches = sys.modules["program"].LAUNCHES if "program" in sys.modules else []
+    if folder := os.environ.get("TRIREME_TEST_TIMES"):
+        with open(f"{folder}/sessions", "a") as file:
+            file.write(json.dumps({"arguments": session.config.invocation_params.args, "seconds": seconds_alive(), "launched": sum(launches),
+                                   "imports": session.config.stash.get(IMPORTED, 0.0), "launches": len(launches)}) + "\n")
 
 
 @pytest.hookimpl(trylast=True)

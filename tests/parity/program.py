@@ -6,12 +6,14 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 BUILD = pathlib.Path(os.environ.get("TRIREME_BUILD", "build")).resolve()
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--quiet",
           "--mca", "mpi_yield_when_idle", "1"]
 # For the program alone: where torch_npu can be imported, transformers in this process would import it, too.
 TORCH_NPU = {"PYTHONPATH": os.environ["TRIREME_TORCH_NPU"]} if "TRIREME_TORCH_NPU" in os.environ else {}
+LAUNCHES = []  # seconds of each, for scripts/test
 HANG_SECONDS = 600  # on a loaded host launches that take one minute alone were seen to take six
 
 
@@ -31,6 +33,7 @@ def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, 
     launch = command if ranks is None else [*MPIRUN, "-n", str(ranks), *command]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **TORCH_NPU, **(variables or {})}
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    began = time.monotonic()
     with subprocess.Popen(launch, env=environment, **pipes) as process:
         try:
             out, err = process.communicate(stdin, timeout=hang_seconds)
@@ -38,6 +41,7 @@ def start(ranks, command, threads=1, hang_seconds=HANG_SECONDS, variables=None, 
             process.terminate()  # mpirun then ends its ranks, which a kill would leave behind
             out, err = process.communicate()
             err = f"hung: ended after {hang_seconds} s\n{err}"
+    LAUNCHES.append(time.monotonic() - began)
     return subprocess.CompletedProcess(launch, process.returncode, out, err)
 
 

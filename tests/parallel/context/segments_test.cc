@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kLength = 64, kReach = 3;
+constexpr int64_t kRowLength = 64, kReach = 3;
 // One document per row; several; very short ones; padding; none.
 const std::vector<std::vector<Document>> kPacks = {{{0, 64}, {64, 128}},
                                                    {{0, 10}, {10, 11}, {11, 50}, {50, 64}, {64, 100}},
@@ -22,7 +22,7 @@ const std::vector<std::vector<Document>> kPacks = {{{0, 64}, {64, 128}},
 struct Ranks {
   Ranks(const std::vector<Document>& documents, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
-      const ContextPlan plan(2, kLength, documents, {.ring = ranks, .ulysses = 1, .rank = rank});
+      const ContextPlan plan(2, kRowLength, documents, {.ring = ranks, .ulysses = 1, .rank = rank});
       tokens.push_back(plan.LocalTokens());
       plans.push_back(SegmentsOf(plan, ranks, rank, kReach));
     }
