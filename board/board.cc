@@ -16,24 +16,22 @@ constexpr auto kLookAgain = std::chrono::milliseconds(250);  // at logs
 constexpr auto kScanAgain = std::chrono::seconds(1);         // for runs and their states
 constexpr size_t kMostTasks = 256;
 
-void Want(const HttpRequest& request, const char* method) {
-  const bool reads = std::string(method) == "GET" && request.method == "HEAD";
-  if (request.method != method && !reads) {
-    throw ApiError{.status = 405, .message = request.path().substr(0, 100) + " takes " + method};
-  }
+constexpr int64_t kMostBodyBytes = 1 << 20;
+constexpr RouteOptions kJsonBody{.json = true, .body_bytes = kMostBodyBytes};
+
+bool IsPagePath(const std::string& path) {
+  return path == "/" || path == "/favicon.ico" || path.starts_with("/page/") || path.starts_with("/board/");
 }
 
 // Whatever changes something must come from this very page: the same scheme-less origin, port included.
 void WantOwnPage(const HttpRequest& request) {
-  Want(request, "POST");
-  if (!LowerCase(request.header("content-type")).starts_with("application/json")) {
-    throw ApiError{.status = 415, .message = "wanted a body of Content-Type application/json"};
-  }
   const std::string origin = request.header("origin");
   if (!origin.empty() && origin.substr(origin.find("://") + 3) != request.header("host")) {
     throw ApiError{.status = 403, .message = "only the board's own page may do this", .code = "origin_not_allowed"};
   }
 }
+
+HttpAnswer JsonAnswer(const Json& json) { return {.body = JsonLine(json)}; }
 
 }  // namespace
 
@@ -43,8 +41,12 @@ Board::Board(const BoardOptions& options, const Callers& callers)
       folders_(options.outputs),
       routes_(folders_),
       starter_(folders_.parents()),
-      first_runs_(static_cast<int64_t>(folders_.runs().size())),
-      thread_([this] { Loop(); }) {}
+      first_runs_(static_cast<int64_t>(folders_.runs().size())) {
+  AddPageRoutes();
+  AddRunRoutes();
+  AddStartRoutes();
+  thread_ = std::thread([this] { Loop(); });
+}
 
 Board::~Board() { Stop(); }
 
@@ -60,95 +62,112 @@ void Board::Stop() {
   feed_.End();
 }
 
+int64_t Board::Check(const HttpRequest& request) const {
+  access_.Check(request);
+  return IsPagePath(request.path()) ? kMostBodyBytes : 0;
+}
+
 bool Board::Handle(HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-  const std::string path = request.path();
-  bool later = false;
-  HttpAnswer answer;
+  if (!IsPagePath(request.path())) {
+    request = access_.WithKey(std::move(request));
+    return false;
+  }
   try {
-    const EmbeddedFile* file = FindPageFile(path);
-    if (file == nullptr && !path.starts_with("/board/") && path != "/favicon.ico") {
-      request = access_.WithKey(std::move(request));
-      return false;
-    }
-    if (file != nullptr) {
-      Want(request, "GET");
-      answer = PageAnswer(*file, request);
-    } else {
-      answer = AnswerAtOnce(request, later);
-    }
+    if (request.method != "GET" && request.method != "HEAD") WantOwnPage(request);
+    Route(std::move(request), reply);
   } catch (const ApiError& error) {
-    answer = AnswerOf(error);
-  }
-  if (!later) {
-    reply->Send(std::move(answer));
-    return true;
-  }
-  if (!Enqueue([this, request, reply] { Serve(request, reply); })) {
-    reply->Send(
-        AnswerOf({.status = 503, .message = "too many requests wait", .code = "overloaded", .type = "server_error"}));
+    reply->Send(AnswerOf(error));
   }
   return true;
 }
 
-void Board::Serve(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
-  HttpAnswer answer;
-  bool streams = false;
+void Board::Route(HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
+  auto [handler, values] = table_.Find(request);
+  BoardCall call{.request = std::move(request), .values = std::move(values), .reply = reply};
+  if (!handler.reads_files) return Serve(handler.answer, call);
+  if (Enqueue([this, &answer = handler.answer, call = std::move(call)] { Serve(answer, call); })) return;
+  throw ApiError{.status = 503, .message = "too many requests wait", .code = "overloaded", .type = "server_error"};
+}
+
+void Board::Serve(const BoardAnswer& answer, const BoardCall& call) {
+  std::optional<HttpAnswer> made;
   try {
-    answer = AnswerLater(request, reply, streams);
+    made = answer(call);
   } catch (const ApiError& error) {
     if (error.code == kStillReading && deferred_.size() < kMostTasks) {
-      deferred_.push_back([this, request, reply] { Serve(request, reply); });
+      deferred_.push_back([this, &answer, call] { Serve(answer, call); });
       return;
     }
-    answer = AnswerOf(error);
+    made = AnswerOf(error);
   } catch (const std::exception& error) {
     TRIREME_LOG(ERROR) << "the board failed: " << error.what();
-    answer = AnswerOf({.status = 500, .message = "the board failed", .type = "server_error"});
+    made = AnswerOf({.status = 500, .message = "the board failed", .type = "server_error"});
   }
-  if (!streams) reply->Send(std::move(answer));
+  if (made) call.reply->Send(*std::move(made));
 }
 
-HttpAnswer Board::AnswerAtOnce(const HttpRequest& request, bool& later) {
-  const std::string path = request.path();
-  if (path == "/favicon.ico") return {.status = 204};
-  if (path == "/board/login") return WantOwnPage(request), access_.Login(request);
-  if (path == "/board/logout") return WantOwnPage(request), access_.Logout(request);
-  if (path == "/board/about") {
-    Want(request, "GET");
-    return {.body = JsonLine({{"version", TRIREME_VERSION},
-                              {"runs", !options_.outputs.empty()},
-                              {"chat", options_.has_chat},
-                              {"remote", options_.has_remote},
-                              {"start", options_.allow_start}})};
-  }
-  if (path == "/board/schema" || path.starts_with("/board/start")) {
+// The first visit of the address that was printed: its key becomes a cookie, and leaves the address.
+HttpAnswer Board::Page(const BoardCall& call) {
+  const std::optional<std::string> token = QueryValue(call.request, "token");
+  if (token && options_.key_in_address) return access_.Enter(call.request, *token);
+  return PageAnswer(*FindPageFile("/"), call.request);
+}
+
+void Board::AddPageRoutes() {
+  const auto at_once = [this](const char* method, const char* path, BoardAnswer answer,
+                              const RouteOptions& options = {}) {
+    table_.Add(method, path, {.answer = std::move(answer), .reads_files = false}, options);
+  };
+  at_once("GET", "/", [this](const BoardCall& call) { return Page(call); });
+  at_once("GET", "/page/{file}", [](const BoardCall& call) {
+    const EmbeddedFile* file = FindPageFile(call.request.path());
+    if (file == nullptr) throw ApiError{.status = 404, .message = "the page has no such file"};
+    return PageAnswer(*file, call.request);
+  });
+  at_once("GET", "/favicon.ico", [](const BoardCall&) { return HttpAnswer{.status = 204}; });
+  at_once("POST", "/board/login", [this](const BoardCall& call) { return access_.Login(call.request); }, kJsonBody);
+  at_once("POST", "/board/logout", [this](const BoardCall& call) { return access_.Logout(call.request); }, kJsonBody);
+  at_once("GET", "/board/about", [this](const BoardCall&) {
+    return JsonAnswer({{"version", TRIREME_VERSION},
+                       {"runs", !options_.outputs.empty()},
+                       {"chat", options_.has_chat},
+                       {"images", options_.has_images},
+                       {"remote", options_.has_remote},
+                       {"start", options_.allow_start}});
+  });
+}
+
+void Board::AddRunRoutes() {
+  routes_.AddTo(table_);
+  table_.Add("GET", "/board/events", {[this](const BoardCall& call) -> std::optional<HttpAnswer> {
+               const std::string resumed = call.request.header("last-event-id");
+               feed_.Follow(folders_, resumed.empty() ? QueryValue(call.request, "at").value_or("") : resumed,
+                            call.reply);
+               return std::nullopt;
+             }},
+             {.head = false});
+}
+
+// Where runs cannot be started these paths say so.
+void Board::AddStartRoutes() {
+  const auto add = [this](const char* method, const char* path, std::function<Json(const Json&)> answer) {
     if (!options_.allow_start) {
-      throw ApiError{.status = 403, .message = "runs cannot be started here; start the board with --allow-start"};
+      table_.Add("*", path, {[](const BoardCall&) -> HttpAnswer {
+                   throw ApiError{.status = 403,
+                                  .message = "runs cannot be started here; start the board with --allow-start"};
+                 }});
+      return;
     }
-    path == "/board/schema" || path == "/board/started" ? Want(request, "GET") : WantOwnPage(request);
-  } else {
-    Want(request, "GET");
-    if (path == "/board/events" && request.method != "GET")
-      throw ApiError{.status = 405, .message = path + " takes GET"};
-  }
-  later = true;
-  return {};
-}
-
-HttpAnswer Board::AnswerLater(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply, bool& streams) {
-  const std::string path = request.path();
-  if (path == "/board/events") {
-    const std::string resumed = request.header("last-event-id");
-    feed_.Follow(folders_, resumed.empty() ? QueryValue(request, "at") : resumed, reply);
-    streams = true;
-    return {};
-  }
-  if (path == "/board/schema") return {.body = JsonLine(SchemaForm())};
-  if (path == "/board/started") return {.body = JsonLine(starter_.Started())};
-  if (path == "/board/start/preview") return {.body = JsonLine(starter_.Preview(TryParseJson(request.body)))};
-  if (path == "/board/start") return {.body = JsonLine(starter_.Start(TryParseJson(request.body)))};
-  if (path == "/board/runs" || path.starts_with("/board/runs/")) return routes_.Answer(request);
-  throw ApiError{.status = 404, .message = "no path " + path.substr(0, 100)};
+    table_.Add(method, path, {[answer = std::move(answer)](const BoardCall& call) {
+                 return JsonAnswer(answer(TryParseJson(call.request.body)));
+               }},
+               method == std::string("POST") ? kJsonBody : RouteOptions());
+  };
+  add("GET", "/board/schema", [](const Json&) { return SchemaForm(); });
+  add("GET", "/board/started", [this](const Json&) { return starter_.Started(); });
+  add("POST", "/board/start/preview", [this](const Json& form) { return starter_.Preview(form); });
+  add("POST", "/board/start", [this](const Json& form) { return starter_.Start(form); });
+  add("POST", "/board/stop", [this](const Json& form) { return starter_.Stop(form); });
 }
 
 bool Board::Enqueue(std::function<void()> task) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "board/board_routes.h"
 #include "board/live_feed.h"
 #include "board/page_access.h"
 #include "board/run_folders.h"
@@ -25,8 +26,10 @@ namespace trireme {
 struct BoardOptions {
   std::vector<std::string> outputs = {};  // of runs, or directories that hold them
   bool has_chat = false;                  // the server has a model, too
+  bool has_images = false;                // which sees images
   bool has_remote = false;                // and trains adapters of remote clients
-  bool allow_start = false;               // runs may be started from the page
+  bool allow_start = false;               // runs may be started and stopped from the page
+  bool key_in_address = false;            // the key was made for this start: the address that is printed has it
 };
 
 class Board {
@@ -35,8 +38,9 @@ class Board {
   Board(const BoardOptions& options, const Callers& callers);
   ~Board();
 
-  // For the server: whether a request may come in, before its body is read.
-  void Check(const HttpRequest& request) const { access_.Check(request); }
+  // For the server, before a request's body is read: whether it may come in, and the most bytes of its body (0: what
+  // the server takes).
+  int64_t Check(const HttpRequest& request) const;
   // Answers a request of the page and returns true, or leaves it to others, with the key that its cookie stands for.
   bool Handle(HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
   int64_t runs() const { return first_runs_; }  // at the start
@@ -44,10 +48,14 @@ class Board {
   void Stop();
 
  private:
-  HttpAnswer AnswerAtOnce(const HttpRequest& request, bool& later);
-  HttpAnswer AnswerLater(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply, bool& streams);
-  // On the board's thread. What needs a log that is not read yet waits for it.
-  void Serve(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  void AddPageRoutes();
+  void AddRunRoutes();
+  void AddStartRoutes();
+  // On the server's thread.
+  void Route(HttpRequest request, const std::shared_ptr<HttpReply>& reply);
+  HttpAnswer Page(const BoardCall& call);
+  // Calls it and sends what it answers. What needs a log that is not read yet waits for it, on the board's thread.
+  void Serve(const BoardAnswer& answer, const BoardCall& call);
   bool Enqueue(std::function<void()> task);
   void Loop();
   bool RunTasks();  // false: it ends
@@ -55,6 +63,7 @@ class Board {
 
   const BoardOptions options_;
   PageAccess access_;
+  BoardTable table_;  // does not change after the start
 
   // Of the board's own thread.
   RunFolders folders_;

@@ -57,19 +57,32 @@ HttpRequest PageAccess::WithKey(HttpRequest request) const {
   return request;
 }
 
+std::string PageAccess::NewLogin(const HttpRequest& request, const std::string& key) {
+  HttpRequest with_key{.method = "GET", .target = "/board/about", .headers = request.headers};
+  with_key.headers["authorization"] = "Bearer " + key;
+  callers_.Admit(with_key);
+  const std::string cookie = net::Hex(net::RandomBytes(32));
+  entries_.push_back({net::Proof(secret_, cookie), with_key.headers["authorization"]});
+  if (entries_.size() > kMostLogins) entries_.pop_front();
+  return CookieText(request, cookie);
+}
+
 HttpAnswer PageAccess::Login(const HttpRequest& request) {
   const Json body = TryParseJson(request.body);
   if (!body.is_object() || !body.contains("key") || !body["key"].is_string()) {
     throw ApiError{.message = "wanted {\"key\": …}", .param = "key"};
   }
-  HttpRequest with_key{.method = "GET", .target = "/board/about", .headers = request.headers};
-  with_key.headers["authorization"] = "Bearer " + body["key"].get<std::string>();
-  callers_.Admit(with_key);
-  const std::string cookie = net::Hex(net::RandomBytes(32));
-  entries_.push_back({net::Proof(secret_, cookie), with_key.headers["authorization"]});
-  if (entries_.size() > kMostLogins) entries_.pop_front();
   HttpAnswer answer{.status = 204};
-  answer.headers["Set-Cookie"] = CookieText(request, cookie);
+  answer.headers["Set-Cookie"] = NewLogin(request, body["key"].get<std::string>());
+  return answer;
+}
+
+HttpAnswer PageAccess::Enter(const HttpRequest& request, const std::string& key) {
+  HttpAnswer answer{.status = 303};
+  answer.headers = {{"Set-Cookie", NewLogin(request, key)},
+                    {"Location", "/"},
+                    {"Cache-Control", "no-store"},
+                    {"Referrer-Policy", "no-referrer"}};
   return answer;
 }
 

@@ -1,6 +1,6 @@
 // PageAccess: how a browser, which cannot set headers everywhere, presents an API key: a login turns it into a cookie
-// that scripts cannot read and other sites cannot send. The key itself is in no cookie and in no address. On the
-// server's thread only.
+// that scripts cannot read and other sites cannot send. The key itself is in no cookie, and in no address but
+// the one that a board prints of a key that it made for its start. On the server's thread only.
 #pragma once
 
 #include <deque>
@@ -25,6 +25,8 @@ class PageAccess {
   // POST {"key"}: 204 and the cookie, or 401.
   HttpAnswer Login(const HttpRequest& request);
   HttpAnswer Logout(const HttpRequest& request);
+  // GET /?token=KEY: the cookie, and on to the page without the key in its address; or 401.
+  HttpAnswer Enter(const HttpRequest& request, const std::string& key);
 
  private:
   struct Entry {
@@ -37,6 +39,8 @@ class PageAccess {
   std::deque<Entry> entries_;  // oldest first
 
   static std::string NewSecretText();
+  // The cookie of a new login; throws an ApiError if the key is wrong.
+  std::string NewLogin(const HttpRequest& request, const std::string& key);
   const Entry* FindEntry(const HttpRequest& request) const;
 };
 

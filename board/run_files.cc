@@ -73,6 +73,16 @@ OpenedFile OpenRunFile(const std::filesystem::path& directory, const char* name)
 bool HasRunFile(const std::filesystem::path& directory, const char* name) { return IsKind(directory, name, S_IFREG); }
 bool HasRunFolder(const std::filesystem::path& directory, const char* name) { return IsKind(directory, name, S_IFDIR); }
 
+double StartedAt(const std::filesystem::path& directory) {
+  for (const char* name : {"run.yaml", "log.jsonl"}) {
+    const OpenedFile file = OpenRunFile(directory, name);
+    struct stat status = {};
+    if (!file.is_open() || fstat(file.fd(), &status) != 0) continue;
+    return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  }
+  return 0;
+}
+
 RunState StateOf(const std::filesystem::path& directory) {
   const OpenedFile lock = OpenRunFile(directory, ".lock");
   if (lock.is_open() && IsLocked(lock)) return RunState::kRunning;

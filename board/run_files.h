@@ -35,6 +35,10 @@ OpenedFile OpenRunFile(const std::filesystem::path& directory, const char* name)
 bool HasRunFile(const std::filesystem::path& directory, const char* name);
 bool HasRunFolder(const std::filesystem::path& directory, const char* name);
 
+// When the run was started the last time, in seconds since 1970; of one without a run.yaml when it wrote its log. 0: it
+// has neither.
+double StartedAt(const std::filesystem::path& directory);
+
 // By the lock that a run holds while it is active, and by final/.
 RunState StateOf(const std::filesystem::path& directory);
 const char* NameOf(RunState state);

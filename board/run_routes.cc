@@ -1,9 +1,10 @@
 #include "board/run_routes.h"
 
+#include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <cstring>
+#include <functional>
+#include <vector>
 
 #include "board/run_config.h"
 #include "core/base/error.h"
@@ -13,32 +14,6 @@ namespace {
 
 constexpr int64_t kMostTraceBytes = int64_t{64} << 20;
 constexpr int64_t kMostConfigBytes = int64_t{1} << 20;
-
-int HexValue(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
-std::string Decoded(const std::string& text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escaped =
-        text[i] == '%' && i + 2 < text.size() && HexValue(text[i + 1]) >= 0 && HexValue(text[i + 2]) >= 0;
-    decoded += escaped ? static_cast<char>(HexValue(text[i + 1]) * 16 + HexValue(text[i + 2])) : text[i];
-    if (escaped) i += 2;
-  }
-  return decoded;
-}
-
-int64_t QueryNumber(const HttpRequest& request, const std::string& name, int64_t fallback) {
-  const std::string text = QueryValue(request, name);
-  if (text.empty()) return fallback;
-  int64_t number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && number >= 0) return number;
-  throw ApiError{.message = Concat(name, ": wanted a whole number of 0 or more"), .param = name};
-}
 
 ApiError NotThere(const std::string& what) { return {.status = 404, .message = "this run has no " + what}; }
 
@@ -55,6 +30,7 @@ Json Summary(const BoardRun& run) {
   const Columns& columns = run.log.columns();
   Json summary = {{"id", run.id},
                   {"directory", run.directory.string()},
+                  {"started", StartedAt(run.directory)},
                   {"state", NameOf(run.state)},
                   {"reading", !run.log.caught_up()},
                   {"rows", columns.rows()},
@@ -75,7 +51,7 @@ void AppendLittleEndian(double value, std::string& bytes) {
 
 // A line of JSON, padded to whole doubles, then the columns one after another as little-endian doubles: a browser uses
 // them as they are, where a hundred thousand steps as text would take it seconds.
-HttpAnswer ColumnsAnswer(const BoardRun& run) {
+HttpAnswer ColumnsAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   if (!run.log.caught_up()) {
     throw ApiError{
         .status = 503, .message = "the log is still being read", .code = kStillReading, .type = "server_error"};
@@ -96,12 +72,12 @@ HttpAnswer ColumnsAnswer(const BoardRun& run) {
 }
 
 HttpAnswer LineAnswer(const BoardRun& run, const HttpRequest& request) {
-  std::string line = run.log.Line(QueryNumber(request, "row", -1));
+  std::string line = run.log.Line(QueryNumber(request, "row").value_or(-1));
   if (line.empty()) throw NotThere("such row in its log");
   return {.body = std::move(line)};
 }
 
-HttpAnswer ConfigurationAnswer(const BoardRun& run) {
+HttpAnswer ConfigurationAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   const OpenedFile file = OpenRunFile(run.directory, "run.yaml");
   if (!file.is_open() || file.bytes() > kMostConfigBytes) throw NotThere("run.yaml");
   const std::string yaml = file.Read(0, kMostConfigBytes);
@@ -112,7 +88,7 @@ HttpAnswer ConfigurationAnswer(const BoardRun& run) {
   }
 }
 
-HttpAnswer TraceAnswer(const BoardRun& run) {
+HttpAnswer TraceAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   const OpenedFile file = OpenRunFile(run.directory, "trace.json");
   if (!file.is_open()) throw NotThere("trace.json; start it with run.trace: N to get one");
   if (file.bytes() > kMostTraceBytes) {
@@ -128,7 +104,7 @@ HttpAnswer TraceAnswer(const BoardRun& run) {
 HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
   const OpenedFile file = OpenRunFile(run.directory, "rollouts.jsonl");
   if (!file.is_open()) throw NotThere("rollouts.jsonl");
-  const FileTail tail = ReadTail(file, QueryNumber(request, "before", -1), 100, int64_t{4} << 20);
+  const FileTail tail = ReadTail(file, QueryNumber(request, "before").value_or(-1), 100, int64_t{4} << 20);
   Json lines = Json::array();
   for (size_t begin = 0, end; (end = tail.lines.find('\n', begin)) != std::string::npos; begin = end + 1) {
     Json line = TryParseJson(std::string_view(tail.lines).substr(begin, end - begin));
@@ -139,36 +115,32 @@ HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
 
 }  // namespace
 
-std::string QueryValue(const HttpRequest& request, const std::string& name, const std::string& fallback) {
-  const size_t mark = request.target.find('?');
-  if (mark == std::string::npos) return fallback;
-  const std::string query = "&" + request.target.substr(mark + 1), wanted = "&" + name + "=";
-  const size_t found = query.find(wanted);
-  if (found == std::string::npos) return fallback;
-  const size_t begin = found + wanted.size();
-  return Decoded(query.substr(begin, query.find('&', begin) - begin));
-}
-
+// By the start of the latest one first: that is what someone who opens the page looks for.
 HttpAnswer RunRoutes::List() const {
+  std::vector<std::shared_ptr<BoardRun>> runs = runs_.runs();
+  std::ranges::stable_sort(runs, std::greater<>(), [](const auto& run) { return StartedAt(run->directory); });
   Json list = Json::array();
-  for (const auto& run : runs_.runs()) list.push_back(Summary(*run));
+  for (const auto& run : runs) list.push_back(Summary(*run));
   return {.body = JsonLine({{"runs", std::move(list)}})};
 }
 
-HttpAnswer RunRoutes::Answer(const HttpRequest& request) const {
-  const std::string path = request.path(), prefix = "/board/runs/";
-  if (path == "/board/runs") return List();
-  const std::string rest = path.starts_with(prefix) ? path.substr(prefix.size()) : "";
-  const size_t slash = rest.find('/');
-  const auto run = runs_.Find(rest.substr(0, slash));
+std::shared_ptr<BoardRun> RunRoutes::RunOf(const BoardCall& call) const {
+  auto run = runs_.Find(call.values.at("run"));
   if (run == nullptr) throw ApiError{.status = 404, .message = "unknown run; see /board/runs"};
-  const std::string what = slash == std::string::npos ? "" : rest.substr(slash + 1);
-  if (what == "columns") return ColumnsAnswer(*run);
-  if (what == "line") return LineAnswer(*run, request);
-  if (what == "configuration") return ConfigurationAnswer(*run);
-  if (what == "trace") return TraceAnswer(*run);
-  if (what == "rollouts") return RolloutsAnswer(*run, request);
-  throw ApiError{.status = 404, .message = "a run has columns, line, configuration, trace and rollouts"};
+  return run;
+}
+
+void RunRoutes::AddTo(BoardTable& table) const {
+  const auto add = [&](const std::string& what, HttpAnswer (*answer)(const BoardRun&, const HttpRequest&)) {
+    table.Add("GET", "/board/runs/{run}/" + what,
+              {[this, answer](const BoardCall& call) { return answer(*RunOf(call), call.request); }});
+  };
+  table.Add("GET", "/board/runs", {[this](const BoardCall&) { return List(); }});
+  add("columns", ColumnsAnswer);
+  add("line", LineAnswer);
+  add("configuration", ConfigurationAnswer);
+  add("trace", TraceAnswer);
+  add("rollouts", RolloutsAnswer);
 }
 
 }  // namespace trireme

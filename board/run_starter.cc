@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -237,28 +238,50 @@ Json RunStarter::Start(const Json& form) {
   return Describe(processes_.back());
 }
 
+const char* RunStarter::StateName(const Process& process) {
+  if (!process.ended) return process.stopping ? "stopping" : "running";
+  if (process.status != 0) return "failed";
+  return process.stopping ? "stopped" : "done";
+}
+
 Json RunStarter::Describe(const Process& process) const {
   const fs::path& path = process.plan.text_file;
   const OpenedFile file = OpenRunFile(path.parent_path(), path.filename().c_str());
   const std::string text = file.is_open() ? file.Read(std::max<int64_t>(file.bytes() - kTextShown, 0), kTextShown) : "";
-  const bool failed = process.ended && process.status != 0;
   return {{"name", process.plan.output.filename().string()},
+          {"directory", process.plan.output.string()},
           {"command", process.plan.command},
-          {"state", !process.ended ? "running"
-                    : failed       ? "failed"
-                                   : "done"},
+          {"state", StateName(process)},
           {"status", process.ended ? Json(process.status) : Json(nullptr)},
           {"text", text}};
+}
+
+void RunStarter::Look(Process& process) {
+  int status = 0;
+  if (process.ended || waitpid(process.id, &status, WNOHANG) != process.id) return;
+  process.ended = true;
+  process.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// SIGUSR1, which mpirun passes on to its ranks.
+Json RunStarter::Stop(const Json& form) {
+  const Json directory = form.is_object() ? form.value("directory", Json()) : Json();
+  for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
+    if (process->plan.output.string() != directory) continue;
+    Look(*process);
+    if (process->ended) throw ApiError{.status = 409, .message = "this run has ended already"};
+    kill(process->id, SIGUSR1);
+    process->stopping = true;
+    return Describe(*process);
+  }
+  throw ApiError{
+      .status = 404, .message = "directory: wanted that of a run that was started here", .param = "directory"};
 }
 
 Json RunStarter::Started() {
   Json runs = Json::array();
   for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
-    int status = 0;
-    if (!process->ended && waitpid(process->id, &status, WNOHANG) == process->id) {
-      process->ended = true;
-      process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
+    Look(*process);
     runs.push_back(Describe(*process));
   }
   return {{"runs", std::move(runs)}, {"folders", FolderNames()}};

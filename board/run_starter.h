@@ -1,6 +1,6 @@
-// RunStarter: starts runs that a form describes. Everything it writes is new (NAME.yaml and NAME.txt beside the run's
-// directory NAME, all of which must not exist), below the directories that the board was given. A run is a process of
-// its own, and goes on when the board ends.
+// RunStarter: starts runs that a form describes, and stops those. Everything it writes is new (NAME.yaml and NAME.txt
+// beside the run's directory NAME, all of which must not exist), below the directories that the board was given. A run
+// is a process of its own, and goes on when the board ends.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,10 @@ class RunStarter {
   Json Preview(const Json& form) const;
   // Starts it and returns what Started() says of it; throws an ApiError with the problems if there are any.
   Json Start(const Json& form);
-  // {"runs": [{"name", "command", "state", "status", "text"}], "folders"}, newest first.
+  // For {"directory"} of one that was started here: asks it to save and stop, as docs/runs.md describes; asked again,
+  // it ends at once.
+  Json Stop(const Json& form);
+  // {"runs": [{"name", "directory", "command", "state", "status", "text"}], "folders"}, newest first.
   Json Started();
 
  private:
@@ -35,7 +38,7 @@ class RunStarter {
   struct Process {
     Plan plan;
     pid_t id = 0;
-    bool ended = false;
+    bool ended = false, stopping = false;
     int status = 0;
   };
   Plan PlanOf(const Json& form) const;
@@ -43,6 +46,8 @@ class RunStarter {
   void PlanYaml(const Json& form, Plan& plan) const;
   Json FolderNames() const;
   Json Describe(const Process& process) const;
+  static const char* StateName(const Process& process);
+  static void Look(Process& process);  // whether it has ended
 
   const std::vector<std::filesystem::path> folders_;
   std::vector<Process> processes_;

@@ -33,8 +33,8 @@ void RefuseOtherKeys(const Json& row, std::initializer_list<std::string_view> kn
     const std::vector<std::string> names(known.begin(), known.end());
     const auto nearest = Nearest(key, names);
     throw InputError("has the key ", key, ", which would be lost; ",
-                     nearest ? Concat("nearest: ", *nearest) : "known: " + Join(names), "; remove it, or rename it to _",
-                     key, ", which is ignored");
+                     nearest ? Concat("nearest: ", *nearest) : "known: " + Join(names),
+                     "; remove it, or rename it to _", key, ", which is ignored");
   }
 }
 

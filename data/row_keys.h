@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// For files whose keys are all ours: refuses a key that is not known, with the nearest one that is. Those that begin with
-// _ are the user's own; a key whose value is null is not there.
+// For files whose keys are all ours: refuses a key that is not known, with the nearest one that is. Those that begin
+// with _ are the user's own; a key whose value is null is not there.
 void RefuseOtherKeys(const Json& row, std::initializer_list<std::string_view> known);
 
 // For records that may have columns of the user's own, beside `tokens` ids: refuses what models elsewhere are fed with

@@ -1,5 +1,5 @@
-// Tools of a conversation and an assistant's calls of them, in the forms that chat templates read. What has neither form
-// is refused: templates skip it without a word.
+// Tools of a conversation and an assistant's calls of them, in the forms that chat templates read. What has neither
+// form is refused: templates skip it without a word.
 #pragma once
 
 #include "core/base/json.h"

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -20,29 +21,35 @@ constexpr int64_t kBoardPort = 8001;
 void RunBoard(const Arguments& arguments, Job& job) {
   if (job.world() > 1) throw InputError("trireme board runs alone; start it without mpirun");
   const std::string host = arguments.value("host", "127.0.0.1");
-  const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host), {});
   const bool allow_start = arguments.has("allow-start");
-  if (allow_start && callers.anyone() && !IsLoopback(host)) {
-    throw InputError("--allow-start on ", host, ": anyone who reaches it could start programs here; set keys with ",
-                     "--api-key-file, or leave --host out");
+  ApiKeys keys = ApiKeys::Read(arguments.value("api-key-file"));
+  std::string key;  // made here; empty: those that were given count
+  if (allow_start && keys.empty()) {
+    RefuseWithoutKeys("--allow-start", "start programs here", host);
+    key = ApiKeys::NewKey();
+    keys = ApiKeys({key});
   }
+  const Callers callers(std::move(keys), AllowedHosts(arguments, host), {});
   if (callers.anyone() && !IsLoopback(host)) {
     TRIREME_LOG(WARNING) << "anyone who reaches " << host << " may look at these runs; set keys with --api-key-file";
   }
   const uint16_t port = PortOf(arguments, kBoardPort);
   const StopSignals signals(/*speaks=*/false);
-  Board board({.outputs = arguments.values("OUTPUT"), .allow_start = allow_start}, callers);
+  Board board({.outputs = arguments.values("OUTPUT"), .allow_start = allow_start, .key_in_address = !key.empty()},
+              callers);
   const HttpServer server(
       HttpAddress{.host = host, .port = port},
       HttpLimits{
           .body_bytes = 1 << 20, .connections = arguments.integer("max-connections", 256, 1), .queued_bytes = 1 << 20},
-      [&board](const HttpRequest& request) { board.Check(request); },
+      [&board](const HttpRequest& request) { return board.Check(request); },
       [&board](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (board.Handle(request, reply)) return;
         reply->Send(AnswerOf({.status = 404, .message = "this is the board; see /"}));
       });
   const BoardStop stop{board};
-  TRIREME_LOG(INFO) << "shows " << Counted(board.runs(), "run") << " at http://" << host << ":" << server.port() << "/";
+  TRIREME_LOG(INFO) << "shows " << Counted(board.runs(), "run") << " at http://" << host << ":" << server.port() << "/"
+                    << (key.empty() ? "" : "?token=" + key);
+  if (!key.empty()) TRIREME_LOG(INFO) << "whoever has this address can start programs as you: keep it to yourself";
   while (!StopRequested()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
@@ -57,7 +64,9 @@ std::vector<Option> BoardCommandOptions() {
        .value_name = "NAME",
        .help = "a name by which browsers may call this board; by default those of loopback on loopback, elsewhere any",
        .repeatable = true},
-      {.name = "allow-start", .help = "lets the page start runs; only on loopback or with keys"},
+      {.name = "allow-start",
+       .help = "lets the page start and stop runs. Without keys the address that is printed has a key of this start; "
+               "on other addresses than loopback keys are required"},
       {.name = "max-connections", .value_name = "N", .help = "by default 256; more are refused with 503"}};
 }
 

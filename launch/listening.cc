@@ -14,6 +14,12 @@ std::set<std::string> AllowedHosts(const Arguments& arguments, const std::string
   return hosts;
 }
 
+void RefuseWithoutKeys(const std::string& option, const std::string& could, const std::string& host) {
+  if (IsLoopback(host)) return;
+  throw InputError(option, " on ", host, ": anyone who reaches it could ", could,
+                   "; set keys with --api-key-file, or leave --host out");
+}
+
 uint16_t PortOf(const Arguments& arguments, int64_t fallback) {
   const int64_t port = arguments.integer("port", fallback);
   if (port > 65535) throw InputError("--port ", port, ": wanted a number up to 65535");

@@ -1,8 +1,6 @@
 // `trireme serve`: a model behind OpenAI's HTTP interface, alone or over many ranks; rank 0 listens.
-#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "board/board.h"
@@ -12,13 +10,13 @@
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/tensor/torch_errors.h"
-#include "data/record_fields.h"
-#include "generation/json_tokens.h"
 #include "generation/text/prompts.h"
 #include "launch/layout.h"
 #include "launch/listening.h"
 #include "launch/model_source.h"
+#include "launch/serve_gate.h"
 #include "launch/serve_training.h"
+#include "launch/served_model.h"
 #include "models/families.h"
 #include "serve/callers.h"
 #include "serve/routes.h"
@@ -26,63 +24,10 @@
 #include "session/row_adapter_graph.h"
 #include "session/session.h"
 #include "session/tuning.h"
-#include "text/token_bytes.h"
 #include "web/http/http.h"
 
 namespace trireme {
 namespace {
-
-// What the server's thread calls: nothing before the weights are there, and nothing after the end. Polls of remote
-// training are held meanwhile: their clients ask again at once, without end, where a server only says that it is not
-// there.
-class Gate {
- public:
-  explicit Gate(bool trains) : trains_(trains) {}
-  void Open(Routes* routes, ServeTraining* training) {
-    const std::lock_guard lock(mutex_);
-    routes_ = routes;
-    training_ = training;
-    if (training_ == nullptr) return;
-    for (auto& [request, reply] : std::exchange(held_, {})) training_->Handle(std::move(request), std::move(reply));
-  }
-  // Before the server ends.
-  void Release() {
-    const std::lock_guard lock(mutex_);
-    trains_ = false;
-    held_.clear();
-  }
-  void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-    const std::lock_guard lock(mutex_);
-    if (training_ != nullptr && ServeTraining::Takes(request))
-      return training_->Handle(std::move(request), std::move(reply));
-    if (trains_ && request.path().starts_with("/api/v1/retrieve_future") && request.body.size() < kMostHeldBytes) {
-      held_.emplace_back(std::move(request), std::move(reply));
-      return;
-    }
-    if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
-    reply->Send(AnswerOf(
-        {.status = 503, .message = "the server starts or stops", .code = "overloaded", .type = "server_error"}));
-  }
-
- private:
-  static constexpr size_t kMostHeldBytes = 64 * 1024;
-
-  std::mutex mutex_;
-  bool trains_;
-  std::vector<std::pair<HttpRequest, std::shared_ptr<HttpReply>>> held_;
-  Routes* routes_ = nullptr;
-  ServeTraining* training_ = nullptr;  // nullptr: the server does not train
-};
-
-struct GateStop {
-  Gate& gate;
-  ~GateStop() { gate.Release(); }
-};
-
-std::string LastComponent(const std::string& directory) {
-  const std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
 
 struct AdapterArgument {
   std::string name, directory;
@@ -136,13 +81,6 @@ std::string AdapterDirectoryOf(const Arguments& arguments) {
   throw InputError("--adapter-directory ", directory, ": is not a directory");
 }
 
-ToolForm ToolFormFor(const Arguments& arguments, const std::optional<ChatTemplate>& chat) {
-  const std::string name = arguments.value("tool-call-parser");
-  if (name.empty()) return chat ? ToolFormOf(chat->source()) : nullptr;
-  if (const ToolForm form = FindToolForm(name)) return form;
-  throw InputError("--tool-call-parser ", name, ": unknown; known: ", Join(ToolFormNames()));
-}
-
 struct CachePlan {
   int64_t tokens = 0;   // in the cache of a data-parallel rank
   int64_t context = 0;  // of a request
@@ -173,69 +111,12 @@ CachePlan PlanCache(const Arguments& arguments, const Session& session, std::opt
   return plan;
 }
 
-// The model's text side: read and checked before any weights.
-struct TextSide {
-  explicit TextSide(const Config& config, bool speaks) : tokenizer(config.model().path()) {
-    try {
-      chat.emplace(ChatTemplate::Of(tokenizer, config.data().template_(), TemplateValuesOf(config.data())));
-    } catch (const Error& error) {
-      if (!config.data().template_().empty()) throw;
-      if (speaks) TRIREME_LOG(WARNING) << "no chats: " << error.what();
-    }
-    try {
-      json = std::make_shared<const JsonTokens>(BytesOfTokens(config.model().path()));
-    } catch (const std::exception& error) {
-      why_no_json = error.what();
-    }
-  }
-
-  const Tokenizer tokenizer;
-  std::optional<ChatTemplate> chat;
-  std::shared_ptr<const JsonTokens> json;  // nullptr: answers cannot be restricted to it
-  std::string why_no_json;
-};
-
-ServedModel ModelOf(const Arguments& arguments, const std::string& directory, const TextSide& text,
-                    int64_t vocabulary) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  ServedModel model{.tokenizer = text.tokenizer,
-                    .chat = text.chat ? &*text.chat : nullptr,
-                    .name = arguments.value("served-model-name", LastComponent(directory)),
-                    .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-                    .vocabulary = vocabulary,
-                    .ends = EndTokens(directory, &text.tokenizer),
-                    .most_rows = 8 * arguments.integer("max-rows", 16, 1)};
-  model.turn_ends = model.ends;
-  model.tool_form = ToolFormFor(arguments, text.chat);
-  model.why_no_json = text.why_no_json;
-  if (!text.chat) return model;
-  if (const auto end = TurnEnd(text.tokenizer, *text.chat)) model.turn_ends.insert(*end);
-  return model;
-}
-
-constexpr int64_t kMostImages = 8, kMostImagePixels = int64_t{4096} * 4096;
-
-// Of a model that sees. Without its image processor's settings it is served, too, for text.
-void UseImages(const Arguments& arguments, const Config& config, const LayerGraph& graph, bool speaks,
-               ServedModel& model) {
-  const int64_t most = arguments.integer("max-images", kMostImages),
-                pixels = arguments.integer("max-image-pixels", kMostImagePixels, 1);
-  if (!graph.images) {
-    for (const char* name : {"max-images", "max-image-pixels"}) {
-      if (arguments.has(name)) throw InputError("--", name, ": the model has no vision tower");
-    }
-    return;
-  }
-  model.image_token = graph.images->placeholder;
-  model.most_images = most;
-  if (!HasImageSettings(config.model().path())) {
-    if (speaks)
-      TRIREME_LOG(WARNING) << "no images: " << config.model().path()
-                           << " has neither preprocessor_config.json nor processor_config.json";
-    return;
-  }
-  model.images = std::make_shared<const ImageReader>(
-      ImageReader::Options{config.model().path(), config.model().min_pixels(), config.model().max_pixels(), pixels});
+// One address has three quarters of them, unless it is told otherwise.
+HttpLimits LimitsOfConnections(const Arguments& arguments) {
+  const int64_t all = arguments.integer("max-connections", HttpLimits().connections, 1);
+  return {.body_bytes = BodyLimit(arguments),
+          .connections = all,
+          .connections_per_address = arguments.integer("max-connections-per-address", all - all / 4, 1)};
 }
 
 // Listens at once, so that a port in use is noticed before the weights are read.
@@ -246,21 +127,29 @@ std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string
                   .port = PortOf(arguments, 8000),
                   .tls_certificate = arguments.value("tls-certificate"),
                   .tls_key = arguments.value("tls-key")},
-      HttpLimits{.body_bytes = BodyLimit(arguments),
-                 .connections = arguments.integer("max-connections", 1024, 1),
-                 .connections_per_address = arguments.integer("max-connections-per-address", 1024, 1)},
+      LimitsOfConnections(arguments),
       [&board, &callers, trains = arguments.has("train")](const HttpRequest& request) {
-        const auto check = [&board](const HttpRequest& with_key) { board.Check(with_key); };
-        trains&& ServeTraining::Takes(request) ? ServeTraining::Check(request, callers, check) : check(request);
+        const auto check = [&board](const HttpRequest& with_key) { return board.Check(with_key); };
+        if (trains && ServeTraining::Takes(request)) return ServeTraining::Check(request, callers, check);
+        const int64_t most_body = check(request);
+        return most_body > 0 ? most_body : HttpLimits().body_bytes;
       },
       [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
       });
 }
 
-void WarnIfOpen(const Callers& callers, const std::string& host) {
-  if (!callers.anyone() || IsLoopback(host)) return;
-  TRIREME_LOG(WARNING) << "anyone who reaches " << host << " may use this server; set keys with --api-key-file";
+// Where there are no keys: who may use the server then, and what must not be open to them. On this machine whoever has
+// an account may: neither training nor adapters run a program or leave the directory that they were given.
+void CheckOpenDoors(const Arguments& arguments, const Callers& callers, const std::string& host, bool speaks) {
+  if (!callers.anyone()) return;
+  if (arguments.has("train")) RefuseWithoutKeys("--train", "train here and fill its disk", host);
+  if (arguments.has("adapter-directory") && !arguments.has("adapter-key-file"))
+    RefuseWithoutKeys("--adapter-directory", "load and drop adapters here", host);
+  if (!speaks || (IsLoopback(host) && !arguments.has("train"))) return;
+  const std::string who = IsLoopback(host) ? "every user of this machine" : "anyone who reaches " + host;
+  TRIREME_LOG(WARNING) << who << " may " << (arguments.has("train") ? "train on" : "use")
+                       << " this server; set keys with --api-key-file";
 }
 
 EngineOptions EngineOptionsOf(const Arguments& arguments, const CachePlan& plan, const TextSide& text) {
@@ -290,6 +179,7 @@ void Serve(const Arguments& arguments, Job& job) {
   const TextSide text(config, speaks);
   const Callers callers(ApiKeys::Read(arguments.value("api-key-file")), AllowedHosts(arguments, host),
                         ApiKeys::ReadFile(arguments.value("adapter-key-file"), "--adapter-key-file"));
+  CheckOpenDoors(arguments, callers, host, speaks);
   AdapterNames names;
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
   UseImages(arguments, config, planned.graph, speaks, model);
@@ -298,13 +188,13 @@ void Serve(const Arguments& arguments, Job& job) {
   Gate gate(arguments.has("train"));
   Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(),
                .has_chat = true,
+               .has_images = model.images != nullptr,
                .has_remote = arguments.has("train")},
               callers);
   const std::unique_ptr<HttpServer> server =
       speaks ? Listen(arguments, host, board, callers, gate) : nullptr;  // outlives all replies
   const BoardStop stop_board{board};
   const GateStop stop_gate{gate};
-  if (speaks) WarnIfOpen(callers, host);
   Session session(config, std::move(planned), job, {.trained = arguments.has("train")});
   session.TakeWeights();
   const CachePlan plan = PlanCache(arguments, session, MostPositions(directory));
@@ -398,8 +288,12 @@ std::vector<Option> ServeOptions() {
       {.name = "max-image-pixels",
        .value_name = "N",
        .help = "pixels of one image as it is sent; by default " + std::to_string(kMostImagePixels)},
-      {.name = "max-connections", .value_name = "N", .help = "by default 1024; more are refused with 503"},
-      {.name = "max-connections-per-address", .value_name = "N", .help = "of one client address; by default 1024"},
+      {.name = "max-connections",
+       .value_name = "N",
+       .help = "by default 1024; for one more the one that is idle longest is closed, or it is refused with 503"},
+      {.name = "max-connections-per-address",
+       .value_name = "N",
+       .help = "of one client address; by default three quarters of them"},
       {.name = "drain-seconds",
        .value_name = "S",
        .help = "after SIGTERM, time for running answers to end; by default 30"}};

@@ -19,6 +19,7 @@
 namespace trireme {
 namespace {
 
+constexpr int64_t kMostBodyBytes = int64_t{256} << 20;  // of training data
 constexpr int64_t kMaxRank = 32, kMaxModels = 8, kMaxTogether = 8, kInMemory = 8;
 
 int64_t MaxRank(const Arguments& arguments) { return arguments.integer("train-max-rank", kMaxRank, 1); }
@@ -86,7 +87,7 @@ std::vector<Option> TrainingOptions() {
 }
 
 int64_t BodyLimit(const Arguments& arguments) {
-  return arguments.has("train") ? int64_t{256} << 20 : HttpLimits().body_bytes;
+  return arguments.has("train") ? kMostBodyBytes : HttpLimits().body_bytes;
 }
 
 void PrepareTraining(const Arguments& arguments, Config& config) {
@@ -181,9 +182,13 @@ ServeTraining::~ServeTraining() = default;
 
 bool ServeTraining::Takes(const HttpRequest& request) { return tinker::TinkerRoutes::Takes(request); }
 
-void ServeTraining::Check(const HttpRequest& request, const Callers& callers, const HttpCheck& check) {
-  if (tinker::TinkerRoutes::NeedsNoKey(request)) return callers.CheckHost(request);
-  check(tinker::TinkerRoutes::WithKey(request));
+int64_t ServeTraining::Check(const HttpRequest& request, const Callers& callers, const HttpCheck& check) {
+  if (tinker::TinkerRoutes::NeedsNoKey(request)) {
+    callers.CheckHost(request);
+  } else {
+    check(tinker::TinkerRoutes::WithKey(request));
+  }
+  return kMostBodyBytes;
 }
 
 void ServeTraining::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {

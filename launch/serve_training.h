@@ -35,8 +35,9 @@ class ServeTraining {
 
   bool there() const { return room_ != nullptr; }  // on rank 0
   static bool Takes(const HttpRequest& request);
-  // Before a request's body is read: as `check` does it, of clients that send their key in a header of their own.
-  static void Check(const HttpRequest& request, const Callers& callers, const HttpCheck& check);
+  // Before a request's body is read: as `check` does it, of clients that send their key in a header of their own. How
+  // large the body may be.
+  static int64_t Check(const HttpRequest& request, const Callers& callers, const HttpCheck& check);
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
   // Clients that wait are told to come again.
   void Close();

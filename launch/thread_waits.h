@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-// Starts this program anew, once, with a short spin (GOMP_SPINCOUNT): libgomp reads it when it is loaded, before main. Does
-// nothing where the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, and where OMP_NUM_THREADS is 1. The first call of main.
+// Starts this program anew, once, with a short spin (GOMP_SPINCOUNT): libgomp reads it when it is loaded, before main.
+// Does nothing where the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, and where OMP_NUM_THREADS is 1. The first call
+// of main.
 void UseShortSpins(char** argv);
 
 }  // namespace trireme

@@ -45,7 +45,8 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   CheckReportPackages(config.run());
   CheckData(config, VocabularyOf(plan.graph));
-  const std::optional<DataSets> data = OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph), .reports = false});
+  const std::optional<DataSets> data =
+      OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph), .reports = false});
   std::cout << ToText(plan) << (data ? ToText(ExtentOf(config, *data), config) : "");
   if (!arguments.has("svg")) return;
   Timeline drawn = plan.drawn;

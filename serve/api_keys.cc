@@ -40,6 +40,8 @@ ApiKeys ApiKeys::Read(const std::string& file) {
   return ApiKeys(keys);
 }
 
+std::string ApiKeys::NewKey() { return net::Hex(net::RandomBytes(24)); }
+
 ApiKeys::ApiKeys(const std::vector<std::string>& keys) : secret_(net::NewSecret()) {
   for (const std::string& key : keys) proofs_.push_back(net::Proof(secret_, key));
 }

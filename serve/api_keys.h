@@ -1,5 +1,6 @@
 // ApiKeys: who may use the server. Keys come from a file or the environment, never from the command line,
-// which other users of the machine can read; they are compared in constant time, and are nowhere printed.
+// which other users of the machine can read; they are compared in constant time. Those that are given are nowhere
+// printed.
 #pragma once
 
 #include <optional>
@@ -15,6 +16,8 @@ class ApiKeys {
   static ApiKeys Read(const std::string& file);
   // Of the file alone; an empty name: none. `option` names it in errors.
   static ApiKeys ReadFile(const std::string& file, const std::string& option);
+  // A key that nobody knows yet: for a command that needs one, was given none, and prints it.
+  static std::string NewKey();
   ApiKeys() : ApiKeys(std::vector<std::string>()) {}
   explicit ApiKeys(const std::vector<std::string>& keys);
 

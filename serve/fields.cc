@@ -72,6 +72,11 @@ void Fields::Accept(std::initializer_list<const char*> names) {
 void Fields::Refuse(const std::string& name, const std::string& why) {
   const Json* value = Find(name);
   if (value == nullptr || *value == Json(false) || (value->is_structured() && value->empty())) return;
+  RefuseAny(name, why);
+}
+
+void Fields::RefuseAny(const std::string& name, const std::string& why) {
+  if (Find(name) == nullptr) return;
   throw ApiError{.message = PathOf(name) + ": " + why, .param = PathOf(name), .code = "unsupported_parameter"};
 }
 

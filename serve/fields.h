@@ -28,6 +28,7 @@ class Fields {
   void Accept(std::initializer_list<const char*> names);  // without effect on tokens
   // With any value but one that asks for nothing: false, 0, an empty list or object.
   void Refuse(const std::string& name, const std::string& why);
+  void RefuseAny(const std::string& name, const std::string& why);  // also those
   void Finish() const;
 
   std::string PathOf(const std::string& name) const { return inside_.empty() ? name : inside_ + "." + name; }

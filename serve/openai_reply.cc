@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "generation/engine.h"
 #include "net/secret.h"
 
 namespace trireme {

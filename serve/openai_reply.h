@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/service.h"
+#include "serve/generation_service.h"
 
 namespace trireme {
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostStops = 4, kLongestStop = 256, kMostBiases = 1024, kMostTop = 20, kMostChoices = 64,
                   kLongestSalt = 256;
+// Less than this is tokenised, however small the context is: its error then says how many tokens it has.
+constexpr int64_t kSmallPromptBytes = 64 << 10, kFewMessages = 1024;
 
 // The model itself, or an adapter on it.
 void ReadModel(Fields& fields, const ServedModel& model, CompletionRequest& request) {
@@ -129,19 +131,43 @@ void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, Comp
   const auto newer = fields.Integer("max_completion_tokens", 1, INT32_MAX),
              older = fields.Integer("max_tokens", 1, INT32_MAX);
   request.max_tokens = newer ? *newer : older.value_or(fallback);
-  fields.Accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
+  fields.Accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
+}
+
+ApiError TooLong(const ServedModel& model, const std::string& param, const std::string& found) {
+  return {.message = Concat("this model's maximum context length is ", model.context, " tokens; ", found),
+          .param = param,
+          .code = "context_length_exceeded"};
+}
+
+// Before templates and the tokenizer see a text: one that no context can hold costs nothing.
+void RefuseLongText(const ServedModel& model, const std::string& param, int64_t bytes) {
+  const int64_t most = std::max(kSmallPromptBytes, model.context * model.token_bytes);
+  if (bytes > most)
+    throw TooLong(model, param, Concat("the prompt has ", bytes, " bytes, which cannot be so few tokens"));
+}
+
+int64_t TextBytes(const Json& value) {
+  if (value.is_string()) return std::ssize(value.get_ref<const std::string&>());
+  int64_t bytes = 0;
+  if (value.is_structured()) {
+    for (const Json& inner : value) bytes += TextBytes(inner);
+  }
+  return bytes;
+}
+
+void RefuseManyRows(const ServedModel& model, int64_t rows) {
+  if (rows <= model.most_rows) return;
+  throw ApiError{
+      .message = Concat(rows, " answers are asked for; this server gives at most ", model.most_rows, " per request"),
+      .param = "n",
+      .code = "invalid_value"};
 }
 
 // has_images: placeholders of images are what the chat's images made of them.
 void CheckPrompts(const ServedModel& model, const std::string& param, const CompletionRequest& request,
                   bool has_images = false) {
-  const int64_t rows = std::ssize(request.prompts) * request.n;
-  if (rows > model.most_rows) {
-    throw ApiError{
-        .message = Concat(rows, " answers are asked for; this server gives at most ", model.most_rows, " per request"),
-        .param = "n",
-        .code = "invalid_value"};
-  }
+  RefuseManyRows(model, std::ssize(request.prompts) * request.n);
   for (const Tokens& prompt : request.prompts) {
     if (prompt.empty()) throw ApiError{.message = param + ": has no tokens", .param = param, .code = "invalid_value"};
     for (const int64_t token : prompt) {
@@ -158,21 +184,21 @@ void CheckPrompts(const ServedModel& model, const std::string& param, const Comp
                      .code = "invalid_value"};
     }
     if (std::ssize(prompt) < model.context) continue;
-    throw ApiError{.message = Concat("this model's maximum context length is ", model.context,
-                                     " tokens; the prompt has ", prompt.size()),
-                   .param = param,
-                   .code = "context_length_exceeded"};
+    throw TooLong(model, param, Concat("the prompt has ", prompt.size()));
   }
 }
 
 // The template's variables and tools.
-RenderOptions RenderOptionsOf(Fields& fields, Json tools) {
+RenderOptions RenderOptionsOf(Fields& fields, const ServedModel& model, Json tools) {
   RenderOptions options{.add_generation_prompt = fields.Switch("add_generation_prompt").value_or(true)};
   options.tools = std::move(tools);
   if (const Json* values = fields.Find("chat_template_kwargs")) {
     if (!values->is_object()) fields.Fail("chat_template_kwargs", "wanted an object");
     options.variables = *values;
   }
+  const bool has_effort = model.chat->source().find("reasoning_effort") != std::string::npos;
+  if (!has_effort) fields.RefuseAny("reasoning_effort", "this model's chat template has no such setting; leave it out");
+  if (const auto effort = fields.Text("reasoning_effort")) options.variables["reasoning_effort"] = *effort;
   return options;
 }
 
@@ -210,10 +236,18 @@ ChatWithImages RenderChat(Fields& fields, const ServedModel& model, Json tools) 
                    .code = "no_chat_template"};
   }
   ChatWithImages chat;
+  if (const Json* given = fields.Find("messages"); given != nullptr && given->is_array()) {
+    const int64_t count = std::ssize(*given);
+    if (count > std::max(kFewMessages, model.context))
+      throw TooLong(model, "messages", Concat("there are ", count, " messages"));
+  }
   const Json messages = ReadMessages(fields, model.images == nullptr ? 0 : model.most_images, chat.images);
-  const RenderOptions options = RenderOptionsOf(fields, std::move(tools));
+  RefuseLongText(model, "messages", TextBytes(messages) + TextBytes(tools));
+  const RenderOptions options = RenderOptionsOf(fields, model, std::move(tools));
   const auto tokens_of = [&](const Json& each) -> Tokens {
-    const std::vector<int32_t> ids = model.tokenizer.Encode(model.chat->RenderAll(each, options)).ids;
+    const std::string text = model.chat->RenderAll(each, options);
+    RefuseLongText(model, "messages", std::ssize(text));
+    const std::vector<int32_t> ids = model.tokenizer.Encode(text).ids;
     return {ids.begin(), ids.end()};
   };
   const auto render = [&]() -> Tokens {
@@ -277,8 +311,10 @@ void ReadPrompts(Fields& fields, const ServedModel& model, bool echo, Completion
   const Json* given = fields.Find("prompt");
   if (given == nullptr) fields.Fail("prompt", "is missing");
   const bool ids = given->is_array() && !given->empty() && given->front().is_number();
+  if (given->is_array() && !ids) RefuseManyRows(model, std::ssize(*given) * request.n);
   for (const Json& prompt : given->is_array() && !ids ? *given : Json::array({*given})) {
     if (prompt.is_string()) {
+      RefuseLongText(model, "prompt", TextBytes(prompt));
       request.prompts.push_back(TextPrompt(model.tokenizer, prompt.get<std::string>()));
     } else if (prompt.is_array()) {
       request.prompts.push_back(IdsOf(fields, prompt));
@@ -317,13 +353,13 @@ CompletionRequest ReadChat(const Json& body, const ServedModel& model) {
   if (log_probs) request.top = top.value_or(0);
   for (const char* name : {"functions", "function_call"}) fields.Refuse(name, "is not supported; use tools");
   request.json = WantsJson(fields, model);
-  for (const char* name : {"audio", "web_search_options", "prediction", "continue_final_message"}) {
-    fields.Refuse(name, "is not supported");
-  }
+  for (const char* name : {"audio", "prediction", "continue_final_message"}) fields.Refuse(name, "is not supported");
+  fields.RefuseAny("web_search_options", "is not supported: this server searches nothing");  // {} asks for it, too
+  if (fields.Text("verbosity") != "medium")
+    fields.RefuseAny("verbosity", "only medium, which changes nothing, is supported");
   if (const Json* modes = fields.Find("modalities"); modes != nullptr && *modes != Json::array({"text"})) {
     fields.Fail("modalities", "only [\"text\"] is supported");
   }
-  fields.Accept({"reasoning_effort"});
   ChatWithImages chat = RenderChat(fields, model, ToolsOf(fields, model, request));
   request.prompts.push_back(std::move(chat.tokens));
   if (request.json && request.tools != nullptr) {

@@ -28,6 +28,7 @@ struct ServedModel {
   int64_t created = 0;                     // unix seconds
   int64_t vocabulary = 0;
   int64_t context = 0;               // tokens of prompt and answer together
+  int64_t token_bytes = 256;         // that one token stands for at most
   std::set<int64_t> ends = {};       // that end an answer
   std::set<int64_t> turn_ends = {};  // the same in chats
   int64_t most_rows = 128;           // prompts times choices

@@ -1,8 +1,9 @@
 #include "serve/routes.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "net/secret.h"
 #include "serve/fields.h"
 #include "serve/openai_reply.h"
@@ -10,38 +11,7 @@
 namespace trireme {
 namespace {
 
-int HexDigit(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
-  return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
-std::string PercentDecoded(const std::string& text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
-    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
-    if (low < 0) {
-      decoded += text[i];
-      continue;
-    }
-    decoded += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return decoded;
-}
-
-// The path without its query and without /v1: both forms of a base URL work.
-std::string PathOf(const HttpRequest& request) {
-  const std::string path = request.path();
-  return path.starts_with("/v1/") ? path.substr(3) : path;
-}
-
 Json BodyOf(const HttpRequest& request) {
-  const std::string type = LowerCase(request.header("content-type"));
-  if (!type.starts_with("application/json")) {
-    throw ApiError{.status = 415, .message = "wanted a body of Content-Type application/json"};
-  }
   Json body = TryParseJson(request.body);
   if (body.is_discarded())
     throw ApiError{.message =
@@ -51,13 +21,75 @@ Json BodyOf(const HttpRequest& request) {
 
 }  // namespace
 
-Routes::Routes(Service& service, const ServedModel& model, const Callers& callers, std::string adapter_directory)
-    : service_(service), model_(model), callers_(callers), adapter_directory_(std::move(adapter_directory)) {}
+Routes::Routes(GenerationService& service, const ServedModel& model, const Callers& callers,
+               std::string adapter_directory)
+    : service_(service),
+      model_(model),
+      callers_(callers),
+      adapter_directory_(std::move(adapter_directory)),
+      reading_(WorkThread::Limits()) {
+  AddAll();
+}
 
-// The list, or the one that the path names.
-HttpAnswer Routes::Models(const std::string& path) const {
-  const auto entry = [&](const std::string& name, const std::string& root, const Json& parent, int64_t created) {
-    return Json{{"id", name},
+// Both forms of a base URL work: with /v1 and without.
+void Routes::Add(const std::string& method, const std::string& path, Answer answer) {
+  for (const char* prefix : {"/v1", ""}) table_.Add(method, prefix + path, {.at_once = answer, .body = {}});
+  offered_ += Concat(offered_.empty() ? "" : ", ", "/v1", path);
+}
+
+void Routes::AddBody(const std::string& path, BodyAnswer answer) {
+  for (const char* prefix : {"/v1", ""})
+    table_.Add("POST", prefix + path, {.at_once = {}, .body = answer}, {.json = true});
+  offered_ += Concat(offered_.empty() ? "" : ", ", "/v1", path);
+}
+
+void Routes::AddNotOffered(const std::string& path, const std::string& why) {
+  const Answer refuse = [why](const Call& call) -> HttpAnswer {
+    throw ApiError{.status = 404,
+                   .message = call.request.path().substr(0, 100) + " is not offered: " + why,
+                   .code = "not_offered"};
+  };
+  for (const char* prefix : {"/v1", ""}) table_.Add("*", prefix + path, {.at_once = refuse, .body = {}});
+}
+
+void Routes::AddAll() {
+  AddBody("/chat/completions", [this](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+    Generate(call, ReadChat(body, model_));
+    return std::nullopt;
+  });
+  AddBody("/completions", [this](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+    Generate(call, ReadCompletion(body, model_));
+    return std::nullopt;
+  });
+  AddBody("/tokenize", [this](const Call&, const Json& body) { return Tokenize(body); });
+  Add("GET", "/models", [this](const Call&) { return Models(""); });
+  Add("GET", "/models/{name...}", [this](const Call& call) { return Models(call.values.at("name")); });
+  Add("GET", "/health", [](const Call&) { return HttpAnswer{.type = "text/plain"}; });
+  Add("GET", "/metrics", [this](const Call&) {
+    return HttpAnswer{.type = "text/plain; version=0.0.4; charset=utf-8", .body = service_.metrics().Text(model_.name)};
+  });
+  Add("GET", "/version", [](const Call&) { return HttpAnswer{.body = JsonLine({{"version", TRIREME_VERSION}})}; });
+  for (const bool load : {true, false}) {
+    AddBody(load ? "/load_lora_adapter" : "/unload_lora_adapter",
+            [this, load](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+              ChangeAdapter(load, call, body);
+              return std::nullopt;
+            });
+  }
+  AddNotOffered("/responses", "use /v1/chat/completions");
+  for (const char* path : {"/embeddings", "/rerank", "/score", "/pooling", "/classify", "/moderations"})
+    AddNotOffered(path, "this server's model writes text; it gives no embeddings, scores or classes");
+  for (const char* path : {"/images/{rest...}", "/audio/{rest...}", "/videos/{rest...}"})
+    AddNotOffered(path, "this server's model writes text alone");
+  for (const char* path : {"/files", "/files/{rest...}", "/batches", "/batches/{rest...}"})
+    AddNotOffered(path, "this server keeps no files; send each request to /v1/chat/completions");
+  AddNotOffered("/fine_tuning/{rest...}", "train with `trireme train`, or remotely with `trireme serve --train`");
+}
+
+// The one of this name; without a name all of them.
+HttpAnswer Routes::Models(const std::string& name) const {
+  const auto entry = [&](const std::string& id, const std::string& root, const Json& parent, int64_t created) {
+    return Json{{"id", id},
                 {"object", "model"},
                 {"created", created},
                 {"owned_by", "trireme"},
@@ -69,8 +101,7 @@ HttpAnswer Routes::Models(const std::string& path) const {
   for (const NamedAdapter& adapter : model_.adapters->All()) {
     all.push_back(entry(adapter.name, adapter.folder, model_.name, adapter.created));
   }
-  if (path == "/models") return {.body = JsonLine({{"object", "list"}, {"data", all}})};
-  const std::string name = PercentDecoded(path.substr(8));
+  if (name.empty()) return {.body = JsonLine({{"object", "list"}, {"data", all}})};
   for (const Json& one : all) {
     if (one["id"] == name) return {.body = JsonLine(one)};
   }
@@ -78,8 +109,7 @@ HttpAnswer Routes::Models(const std::string& path) const {
 }
 
 // The answer comes when the service has done it, between two steps.
-void Routes::ChangeAdapter(bool load, const Json& body, std::shared_ptr<HttpReply> reply,
-                           std::map<std::string, std::string> headers) {
+void Routes::ChangeAdapter(bool load, const Call& call, const Json& body) {
   if (adapter_directory_.empty()) {
     throw ApiError{.status = 404,
                    .message = "adapters are not loaded at run time; start the server with --adapter-directory DIR"};
@@ -95,69 +125,68 @@ void Routes::ChangeAdapter(bool load, const Json& body, std::shared_ptr<HttpRepl
     fields.Accept({"lora_int_id"});
   }
   fields.Finish();
-  change.done = [load, name, reply = std::move(reply), headers = std::move(headers)](const ApiError* error) {
+  change.done = [load, name, call](const ApiError* error) {
     HttpAnswer answer{.type = "text/plain; charset=utf-8",
                       .body = "Success: LoRA adapter '" + name + (load ? "' added." : "' removed.")};
-    if (error != nullptr) answer = AnswerOf(*error);
-    answer.headers.insert(headers.begin(), headers.end());
-    reply->Send(std::move(answer));
+    Send(call, error != nullptr ? AnswerOf(*error) : std::move(answer));
   };
   service_.Change(std::move(change));
 }
 
-void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-  const std::map<std::string, std::string> headers = {{"X-Request-Id", net::Hex(net::RandomBytes(12))}};
-  HttpAnswer answer;
-  bool later = false;
-  try {
-    answer = Dispatch(request, callers_.Admit(request), reply, headers, later);
-  } catch (const ApiError& error) {
-    answer = AnswerOf(error);
-    later = false;
-  }
-  if (later) return;
-  answer.headers.insert(headers.begin(), headers.end());
-  reply->Send(std::move(answer));
+HttpAnswer Routes::Tokenize(const Json& body) const {
+  const std::vector<int64_t> tokens = ReadTokenize(body, model_);
+  return {.body = JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
 }
 
-HttpAnswer Routes::Dispatch(const HttpRequest& request, const std::string& tenant,
-                            const std::shared_ptr<HttpReply>& reply, const std::map<std::string, std::string>& headers,
-                            bool& later) {
-  const std::string path = PathOf(request);
-  const auto wants = [&](const char* method) {
-    if (request.method == method || (request.method == "HEAD" && std::string(method) == "GET")) return;
-    throw ApiError{.status = 405, .message = path + " takes " + method, .allow = method};
-  };
-  if (path == "/health") return wants("GET"), HttpAnswer{.type = "text/plain"};
-  if (path == "/metrics") {
-    wants("GET");
-    return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = service_.metrics().Text(model_.name)};
+void Routes::Generate(const Call& call, CompletionRequest request) {
+  Generation generation{.request = std::move(request)};
+  generation.salt = call.tenant + " " + generation.request.cache_salt;
+  generation.listener = MakeOpenAiReply(model_, generation.request, call.reply, call.headers);
+  service_.Submit(std::move(generation));
+}
+
+void Routes::Send(const Call& call, HttpAnswer answer) {
+  answer.headers.insert(call.headers.begin(), call.headers.end());
+  call.reply->Send(std::move(answer));
+}
+
+void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+  auto call = std::make_shared<Call>();
+  call->request = std::move(request);
+  call->reply = std::move(reply);
+  call->headers = {{"X-Request-Id", net::Hex(net::RandomBytes(12))}};
+  try {
+    call->tenant = callers_.Admit(call->request);
+    Dispatch(call);
+  } catch (ApiError error) {
+    if (error.status == 404 && error.code.empty()) error.message += "; there are " + offered_;
+    Send(*call, AnswerOf(error));
   }
-  if (path == "/version") return wants("GET"), HttpAnswer{.body = JsonLine({{"version", TRIREME_VERSION}})};
-  if (path == "/models" || path.starts_with("/models/")) return wants("GET"), Models(path);
-  if (path == "/load_lora_adapter" || path == "/unload_lora_adapter") {
-    wants("POST");
-    ChangeAdapter(path == "/load_lora_adapter", BodyOf(request), reply, headers);
-    later = true;
-    return {};
-  }
-  if (path == "/tokenize") {
-    wants("POST");
-    const std::vector<int64_t> tokens = ReadTokenize(BodyOf(request), model_);
-    return {.body = JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
-  }
-  if (path == "/chat/completions" || path == "/completions") {
-    wants("POST");
-    const Json body = BodyOf(request);
-    Generation generation{.request = path == "/completions" ? ReadCompletion(body, model_) : ReadChat(body, model_)};
-    generation.salt = tenant + " " + generation.request.cache_salt;
-    generation.listener = MakeOpenAiReply(model_, generation.request, reply, headers);
-    later = true;
-    service_.Submit(std::move(generation));
-    return {};
-  }
-  throw ApiError{.status = 404,
-                 .message = "no path " + path.substr(0, 100) + "; the API is below /v1, as /v1/chat/completions"};
+}
+
+void Routes::Dispatch(std::shared_ptr<Call> call) {
+  auto [handler, values] = table_.Find(call->request);
+  call->values = std::move(values);
+  if (handler.at_once) return Send(*call, handler.at_once(*call));
+  const auto bytes = std::ssize(call->request.body);
+  const bool taken = reading_.Add(bytes, [call, &answer = handler.body] {
+    if (call->reply->gone()) return;
+    try {
+      const Json body = BodyOf(call->request);
+      call->request.body = {};
+      if (std::optional<HttpAnswer> made = answer(*call, body)) Send(*call, *std::move(made));
+    } catch (const ApiError& error) {
+      Send(*call, AnswerOf(error));
+    } catch (const std::exception& error) {
+      TRIREME_LOG(ERROR) << "a request failed: " << error.what();
+      Send(*call, AnswerOf({.status = 500, .message = "the server failed", .type = "server_error"}));
+    }
+  });
+  if (taken) return;
+  throw ApiError{.status = 429,
+                 .message = "too many requests are waiting; try again later",
+                 .code = "rate_limit_exceeded",
+                 .type = "rate_limit_error"};
 }
 
 }  // namespace trireme

@@ -17,44 +17,9 @@
 #include "core/comm/job.h"
 #include "generation/engine.h"
 #include "serve/adapter_names.h"
-#include "serve/metrics.h"
-#include "serve/openai_request.h"
-#include "web/http/http.h"
+#include "serve/generation_service.h"
 
 namespace trireme {
-
-struct Usage {
-  int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
-};
-
-// Called on the service's thread, in order; must not wait.
-class Listener {
- public:
-  virtual ~Listener() = default;
-  virtual bool gone() const = 0;  // nobody waits any more: the rows are ended before the next step
-  virtual void Start() = 0;
-  // text: what became certain with this token; often nothing.
-  virtual void Token(size_t choice, const NewToken& token, const std::string& text) = 0;
-  virtual void End(size_t choice, const std::string& reason) = 0;
-  virtual void Done(const Usage& usage) = 0;
-  virtual void Fail(const ApiError& error) = 0;
-};
-
-struct Generation {
-  CompletionRequest request;
-  std::string salt = {};  // of its tenant
-  std::unique_ptr<Listener> listener = {};
-  double arrived = 0;  // in seconds; set by Submit
-};
-
-// An adapter to load or to drop while the service runs.
-struct AdapterChange {
-  std::string name;
-  std::string directory;  // empty: drop it
-  bool replace = false;   // load it even if the name is taken
-  // Called once, on the service's thread; nullptr: done.
-  std::function<void(const ApiError*)> done;
-};
 
 // Work of another kind that shares the ranks with the engine: rank 0 says what comes next, all ranks do it between two
 // steps.
@@ -81,26 +46,25 @@ struct ServiceLimits {
   double drain_seconds = 30;                       // for running ones after the signal to stop
 };
 
-class Service {
+class Service : public GenerationService {
  public:
   // Collective. All references outlive it.
   Service(Session& session, const EngineOptions& options, const ServiceLimits& limits, const ServedModel& model,
           AdapterNames& adapters, Job& job);
-  ~Service();
+  ~Service() override;
 
   // Collective, before Run.
   void AddAdapter(const std::string& name, const std::string& directory);
-  // On rank 0, from any thread. Takes effect between two steps; rows of a dropped adapter keep it to their end.
-  void Change(AdapterChange change);
-  // On rank 0, from any thread. Throws ApiError if there is no room, or the service is about to stop.
-  void Submit(Generation generation);
+  // On rank 0.
+  void Change(AdapterChange change) override;
+  void Submit(Generation generation) override;
   // Before Run; the work outlives the service. Wake: from any thread, when there is some.
   void Share(SideWork* work) { side_work_ = work; }
   void Wake();
   // On any rank; returns when a signal asked for it (StopRequested) and running requests have ended.
   void Run();
 
-  Metrics& metrics() { return metrics_; }
+  Metrics& metrics() override { return metrics_; }
   Engine& engine() { return engine_; }
 
  private:

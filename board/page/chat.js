@@ -25,9 +25,11 @@ class Side {
     replace(this.log);
   }
 
-  async ask(text, fields, signal) {
-    this.messages.push({role: 'user', content: text});
-    this.log.append(make('div', {class: 'message user', text}));
+  // image: a data: address; null: none.
+  async ask(text, image, fields, signal) {
+    const parts = image && [{type: 'image_url', image_url: {url: image}}, {type: 'text', text}];
+    this.messages.push({role: 'user', content: parts ?? text});
+    this.log.append(make('div', {class: 'message user'}, image && make('img', {src: image, alt: say('image')}), make('div', {text})));
     const answer = new Answer();
     this.log.append(answer.element);
     let reason = '', usage = null;
@@ -55,8 +57,12 @@ class Side {
 }
 
 export class Chat {
-  constructor() {
+  // seesImages: whether the served model takes them.
+  constructor(seesImages) {
     this.sides = [];
+    this.image = null;
+    this.file = make('input', {type: 'file', id: 'chat-image', accept: 'image/*', class: 'hidden', onchange: () => this.readImage(this.file.files[0])});
+    this.thumbnail = make('button', {type: 'button', class: 'quiet thumbnail', id: 'chat-thumbnail', hidden: true, onclick: () => this.setImage(null)});
     this.models = make('fieldset', {class: 'models'});
     this.system = make('textarea', {id: 'chat-system', rows: 2});
     this.inputs = SAMPLING.map(([name, min, max, step, value]) => make('input', {type: 'number', name, id: `chat-${name}`, min, max, step, value}));
@@ -71,7 +77,8 @@ export class Chat {
     this.element = make('section', {class: 'panel chat', id: 'panel-chat'},
       make('div', {class: 'chat-main'}, this.problem, this.body,
         make('form', {class: 'ask', onsubmit: event => { event.preventDefault(); this.ask(); }},
-          make('label', {class: 'grow'}, make('span', {class: 'hidden', 'data-word': 'your_words'}), this.words), make('div', {class: 'buttons'}, this.send, this.stop, this.clear))),
+          make('label', {class: 'grow'}, make('span', {class: 'hidden', 'data-word': 'your_words'}), this.words), this.thumbnail,
+          make('div', {class: 'buttons'}, this.send, this.stop, this.clear, seesImages && make('label', {class: 'file'}, make('span', {'data-word': 'image'}), this.file)))),
       make('aside', {class: 'card settings'}, this.models,
         make('label', {class: 'stacked'}, make('span', {'data-word': 'system'}), this.system),
         ...this.inputs.map(input => make('label', {}, make('code', {text: input.name}), input)),
@@ -103,6 +110,21 @@ export class Chat {
     replace(this.body, ...this.sides.map(side => side.element));
   }
 
+  readImage(file) {
+    if (!file) return;
+    const reader = new FileReader();
+    reader.onload = () => this.setImage(reader.result);
+    reader.readAsDataURL(file);
+  }
+
+  setImage(address) {
+    this.image = address;
+    this.file.value = '';
+    this.thumbnail.hidden = address === null;
+    this.thumbnail.title = say('remove_image');
+    replace(this.thumbnail, address && make('img', {src: address, alt: say('remove_image')}));
+  }
+
   fields() {
     const fields = {system: this.system.value.trim()};
     for (const input of this.inputs) if (input.value !== '') fields[input.name] = Number(input.value);
@@ -123,10 +145,12 @@ export class Chat {
     const wrong = this.inputs.find(input => !input.reportValidity());
     if (text === '' || this.going || wrong || this.sides.length === 0) return;
     this.words.value = '';
+    const image = this.image;
+    this.setImage(null);
     this.going = new AbortController();
     this.send.disabled = true;
     this.stop.disabled = false;
-    await Promise.all(this.sides.map(side => side.ask(text, this.fields(), this.going.signal)));
+    await Promise.all(this.sides.map(side => side.ask(text, image, this.fields(), this.going.signal)));
     this.going = null;
     this.send.disabled = false;
     this.stop.disabled = true;

@@ -10,7 +10,7 @@ function fill(element, attributes, children) {
     else if (name === 'value') element.value = value;
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.filter(child => child !== null && child !== undefined));
+  element.append(...children.filter(child => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -26,7 +26,7 @@ export function makeSvg(tag, attributes, ...children) {
 export const find = selector => document.querySelector(selector);
 
 export function replace(element, ...children) {
-  element.replaceChildren(...children.filter(child => child !== null && child !== undefined));
+  element.replaceChildren(...children.filter(child => child !== null && child !== undefined && child !== false));
 }
 
 // A note beside the pointer; lines of text.

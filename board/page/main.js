@@ -123,7 +123,7 @@ async function start() {
   matchMedia('(prefers-color-scheme: dark)').onchange = redrawAll;
   applyWords(document);
   const about = await getJson('/board/about');
-  if (about.chat) addPanel('chat', new Chat());
+  if (about.chat) addPanel('chat', new Chat(about.images));
   if (about.remote) addPanel('remote', new Remote());
   if (about.runs) await addRuns();
   if (about.start) addPanel('start', new Start());

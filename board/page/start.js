@@ -4,11 +4,13 @@ import {later, make, replace} from './dom.js';
 import {getJson, postJson} from './data.js';
 import {say} from './words.js';
 
+const GOES = run => run.state === 'running' || run.state === 'stopping';
 const OPEN = ['', 'model', 'data', 'tuning', 'run'];  // sections that most runs set
 
 export class Start {
   constructor() {
     this.values = new Map();
+    this.cards = new Map();  // of runs that were started here
     this.previewSoon = later(() => this.preview(), 250);
     this.folder = make('select', {id: 'start-folder', onchange: () => this.previewSoon()});
     this.name = make('input', {id: 'start-name', required: true, placeholder: 'my-run', oninput: () => this.previewSoon()});
@@ -82,7 +84,8 @@ export class Start {
     }
     this.yaml.textContent = plan.yaml === '' ? '' : `# ${plan.file}\n${plan.yaml}`;
     this.command.textContent = plan.command;
-    replace(this.problems, ...plan.problems.map(text => make('li', {text})));
+    const named = this.name.value.trim() !== '';  // without a name there is nothing to complain about yet
+    replace(this.problems, ...(named ? plan.problems : []).map(text => make('li', {text})));
     this.button.disabled = plan.problems.length > 0;
   }
 
@@ -94,7 +97,17 @@ export class Start {
       replace(this.problems, make('li', {text: problem.message}));
       return;
     }
+    this.name.value = '';  // it is taken now, by this run
     this.preview();
+    this.watch();
+  }
+
+  async stop(directory) {
+    try {
+      await postJson('/board/stop', {directory});
+    } catch (problem) {
+      replace(this.problems, make('li', {text: problem.message}));
+    }
     this.watch();
   }
 
@@ -102,8 +115,24 @@ export class Start {
   async watch() {
     clearTimeout(this.timer);
     const {runs} = await getJson('/board/started');
-    replace(this.started, ...runs.map(run => make('div', {class: 'card', 'data-started': run.name},
-      make('h3', {}, run.name, ' ', make('span', {class: `state ${run.state}`, text: say(`state_${run.state}`)})), make('pre', {class: 'output', text: run.text}))));
-    if (!this.element.hidden && runs.some(run => run.state === 'running')) this.timer = setTimeout(() => this.watch(), 1000);
+    const cards = runs.map(run => this.cards.get(run.directory) ?? this.card(run));
+    this.cards = new Map(runs.map((run, i) => [run.directory, cards[i]]));
+    if (cards.some((card, i) => card.element !== this.started.children[i])) replace(this.started, ...cards.map(card => card.element));
+    runs.forEach((run, i) => this.fill(cards[i], run));
+    if (!this.element.hidden && runs.some(GOES)) this.timer = setTimeout(() => this.watch(), 1000);
+  }
+
+  // A card stays where it is while its run goes on, so that a click is never lost.
+  card({name, directory}) {
+    const state = make('span', {}), output = make('pre', {class: 'output'}), button = make('button', {type: 'button', 'data-stop': name, onclick: () => this.stop(directory)});
+    return {element: make('div', {class: 'card', 'data-started': name}, make('h3', {}, name, ' ', state), output, button), state, output, button};
+  }
+
+  fill({state, output, button}, run) {
+    state.className = `state ${run.state}`;
+    state.textContent = say(`state_${run.state}`);
+    if (output.textContent !== run.text) output.textContent = run.text;
+    button.hidden = !GOES(run);
+    button.textContent = run.state === 'stopping' ? say('stop_now') : say('stop_run');
   }
 }

@@ -38,6 +38,7 @@ const TABLE = {
   state_running: ['running', '运行中'],
   state_done: ['done', '完成'],
   state_stopped: ['stopped', '已停止'],
+  state_stopping: ['stopping', '正在停止'],
   state_failed: ['failed', '失败'],
   smoothing: ['Smoothing', '平滑'],
   log_scale: ['Log scale', '对数坐标'],
@@ -114,6 +115,8 @@ const TABLE = {
   send: ['Send', '发送'],
   stop: ['Stop', '停止'],
   clear: ['Clear', '清空'],
+  image: ['Image', '图片'],
+  remove_image: ['Remove the image', '移除图片'],
   stopped: ['stopped', '已停止'],
   tokens: ['tokens', 'token'],
   per_second: ['per second', '每秒'],
@@ -125,6 +128,8 @@ const TABLE = {
   start_yaml: ['The file', '配置文件'],
   start_command: ['The command', '命令'],
   start_button: ['Start', '启动'],
+  stop_run: ['Stop: it saves a checkpoint first', '停止：先保存检查点'],
+  stop_now: ['End it at once', '立即结束'],
 };
 const LANGUAGES = ['en', 'zh'];
 
@@ -132,7 +137,8 @@ let chosen = LANGUAGES.includes(localStorage.getItem('trireme-language')) ? loca
   : navigator.language.startsWith('zh') ? 'zh' : 'en';
 
 export const language = () => chosen;
-export const otherLanguage = () => chosen === 'en' ? '中文' : 'English';
+// In letters that every font has.
+export const otherLanguage = () => chosen === 'en' ? 'Chinese' : 'English';
 export const say = word => sayOr(word, word);
 export const sayOr = (word, other) => TABLE[word]?.[LANGUAGES.indexOf(chosen)] ?? other;
 

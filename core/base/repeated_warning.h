@@ -1,5 +1,5 @@
-// RepeatedWarning: a warning that may apply again and again, such as at every step of a run: logged when it first applies,
-// and once more, with a count, at the end. For one thread.
+// RepeatedWarning: a warning that may apply again and again, such as at every step of a run: logged when it first
+// applies, and once more, with a count, at the end. For one thread.
 #pragma once
 
 #include <cstdint>

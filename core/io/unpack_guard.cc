@@ -22,8 +22,8 @@ void UnpackGuard::Check(const std::string& text) {
   if (end != std::string::npos && end >= seen_) line_begin_ = end + 1;
   seen_ = text.size();
   if (text.size() - line_begin_ <= kLongestLine) return;
-  throw InputError(path_.string(), ": has a line of more than ", kLongestLine >> 20,
-                   " MiB, at byte ", line_begin_, " of its unpacked text; wanted one record per line");
+  throw InputError(path_.string(), ": has a line of more than ", kLongestLine >> 20, " MiB, at byte ", line_begin_,
+                   " of its unpacked text; wanted one record per line");
 }
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "net/secret.h"
 #include "serve/fields.h"
+#include "serve/tinker/user_fields.h"
 
 namespace trireme::tinker {
 
@@ -80,13 +81,15 @@ Json Room::CreateSession(const std::string& owner, const Json& body) {
   const std::lock_guard lock(mutex_);
   RefuseIfClosed();
   Fields fields(body, "");
-  const Json* metadata = fields.Find("user_metadata");
+  if (std::ssize(sessions_) >= facts_.max_sessions)
+    throw ApiError{.status = 429, .message = Concat(sessions_.size(), " sessions are open; try again later")};
+  const Json metadata = UserMetadata(fields);
   const std::string id = net::Hex(net::RandomBytes(12));
   sessions_[id] = {.owner = owner,
                    .heard = clock_(),
                    .created = IsoTime(checkpoints_.now()),
-                   .display_name = fields.Text("display_name").value_or(""),
-                   .user_metadata = metadata == nullptr ? Json() : *metadata};
+                   .display_name = UserName(fields, "display_name"),
+                   .user_metadata = metadata};
   return {{"type", "create_session"},
           {"session_id", id},
           {"warning_message",

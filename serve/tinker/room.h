@@ -43,6 +43,7 @@ struct RoomFacts {
   int64_t joined_tokens = 4096;   // of passes of several models that run as one
   int64_t together = 8;           // models whose passes may run as one
   int64_t max_queued = 4096;      // requests of one model that wait
+  int64_t max_sessions = 4096;    // with those that have ended but are remembered
   double session_seconds = 1800;  // without a heartbeat
   double gap_seconds = 60;        // a missing seq_id while later ones wait
   QuotaLimits quota = {};         // of each owner

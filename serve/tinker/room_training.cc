@@ -11,6 +11,7 @@
 #include "serve/tinker/json_data.h"
 #include "serve/tinker/proto_data.h"
 #include "serve/tinker/room.h"
+#include "serve/tinker/user_fields.h"
 
 namespace trireme::tinker {
 namespace {
@@ -192,7 +193,7 @@ Json Room::CreateModel(const std::string& owner, const Json& body) {
   Model model{.owner = owner, .session = session_id, .pairs = {}};
   const Json* lora = fields.Find("lora_config");
   model.pairs = facts_.full ? ReadFull(lora) : ReadPairs(lora, facts_.max_rank);
-  if (const Json* metadata = fields.Find("user_metadata")) model.user_metadata = *metadata;
+  model.user_metadata = UserMetadata(fields);
   fields.Accept({"type"});
   fields.Finish();
   model.last_request = IsoTime();
@@ -288,11 +289,11 @@ Json Room::Step(const std::string& owner, const Json& body) {
 }
 
 Json Room::FactsOf(const Model& model, Fields& fields) const {
-  const Json* metadata = fields.Find("user_metadata");
+  const Json metadata = UserMetadata(fields);
   Json facts = {
       {"base_model", facts_.model_name},     {"lora_rank", model.pairs.rank},
       {"train_attn", model.pairs.attention}, {"train_mlp", model.pairs.mlp},
-      {"time", IsoTime(checkpoints_.now())}, {"user_metadata", metadata != nullptr ? *metadata : model.user_metadata}};
+      {"time", IsoTime(checkpoints_.now())}, {"user_metadata", metadata.is_null() ? model.user_metadata : metadata}};
   if (facts_.full) facts["full"] = true;
   if (const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40))
     facts["expires"] = checkpoints_.now() + *seconds;

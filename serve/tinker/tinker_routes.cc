@@ -1,11 +1,8 @@
 #include "serve/tinker/tinker_routes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -35,40 +32,9 @@ Json JsonBody(const HttpRequest& request) {
   return body;
 }
 
-// "limit=20&offset=0": a number of the query.
-int64_t QueryNumber(const HttpRequest& request, const std::string& name, int64_t otherwise) {
-  const size_t mark = request.target.find('?');
-  std::string rest = mark == std::string::npos ? "" : "&" + request.target.substr(mark + 1);
-  const size_t found = rest.find("&" + name + "=");
-  if (found == std::string::npos) return otherwise;
-  const long long value = std::strtoll(rest.c_str() + found + name.size() + 2, nullptr, 10);
-  return std::clamp<int64_t>(value, 0, 10'000);
-}
-
-[[noreturn]] void Unknown(const std::string& path) {
-  throw ApiError{.status = 404, .message = "there is nothing at " + std::string(kTinkerPrefix) + path.substr(0, 120)};
-}
-
-[[noreturn]] void NotOffered(const std::string& what) {
-  throw ApiError{.status = 400, .message = what + " is not offered by this server"};
-}
-
-// Of clients of the maker's service; here they get a clear answer.
-void RefuseOthers(const std::string& path) {
-  static const std::vector<std::pair<std::string, std::string>> others = {
-      {"audit", "an audit log"},
-      {"billing/", "billing"},
-      {"copy_weights", "copying checkpoints"},
-      {"create_custom_loss", "a loss that runs in the server"},
-      {"auth/token", "an exchange of keys for tokens"},
-      {"join_sampling_session", "joining a sampling session"},
-      {"sessions/search", "a search of sessions"}};
-  for (const auto& [prefix, what] : others) {
-    if (path.starts_with(prefix)) NotOffered(what);
-  }
-  if (!path.starts_with("sessions/")) return;
-  if (path.ends_with("/project")) NotOffered("a session's project");
-  if (path.ends_with("/trace_export")) NotOffered("a session's trace");
+// "limit=20&offset=0".
+int64_t PageNumber(const HttpRequest& request, const std::string& name, int64_t otherwise) {
+  return std::min<int64_t>(QueryNumber(request, name).value_or(otherwise), 10'000);
 }
 
 // As HTTP writes it: "Sun, 06 Nov 1994 08:49:37 GMT".
@@ -81,31 +47,143 @@ std::string HttpDate(int64_t seconds) {
   return text;
 }
 
-// "training_runs/RUN/checkpoints/weights/0001": the parts after the prefix. What may follow a checkpoint's name is its
-// act.
-struct RunPath {
-  std::string run, checkpoint, act;
-  bool lists = false;  // the run's checkpoints
-
-  CheckpointPath checkpoint_path() const { return ParsePath("tinker://" + run + "/" + checkpoint); }
-};
-RunPath RunPathOf(const std::string& path) {
-  const std::string rest = path.substr(std::string("training_runs/").size()), middle = "/checkpoints";
-  const size_t at = rest.find(middle);
-  if (at == std::string::npos) return {.run = rest};
-  const std::string after = rest.substr(at + middle.size());
-  if (!after.empty() && after.front() != '/') Unknown(path);
-  RunPath parts{.run = rest.substr(0, at), .checkpoint = after.empty() ? "" : after.substr(1), .lists = after.empty()};
-  for (const std::string act : {"archive", "publish", "ttl", "external_weights_urls"}) {
-    if (std::ranges::count(parts.checkpoint, '/') < 2 || !parts.checkpoint.ends_with("/" + act)) continue;
-    parts.checkpoint.resize(parts.checkpoint.size() - act.size() - 1);
-    parts.act = act;
-    break;
-  }
-  return parts;
+// Of "…/training_runs/{run}/checkpoints/{kind}/{name}…".
+CheckpointPath PathOf(const PathValues& values) {
+  return ParsePath(Concat("tinker://", values.at("run"), "/", values.at("kind"), "/", values.at("name")));
 }
 
+HttpAnswer JsonAnswer(const Json& json) { return {.body = JsonLine(json)}; }
+
 }  // namespace
+
+TinkerRoutes::TinkerRoutes(Room& room, const Checkpoints& checkpoints, const Callers& callers)
+    : room_(room), checkpoints_(checkpoints), callers_(callers) {
+  AddNotOffered();  // first: some of their paths fit others, too
+  AddTraining();
+  AddCheckpoints();
+  AddLists();
+}
+
+void TinkerRoutes::Add(const std::string& method, const std::string& path, Answer answer, const RouteOptions& options) {
+  table_.Add(method, kTinkerPrefix + path, std::move(answer), options);
+}
+
+void TinkerRoutes::AddJson(const std::string& method, const std::string& path,
+                           std::function<Json(const Call&)> answer) {
+  Add(method, path, [answer = std::move(answer)](const Call& call) { return JsonAnswer(answer(call)); });
+}
+
+void TinkerRoutes::AddCall(const std::string& path, Json (Room::*function)(const std::string&, const Json&)) {
+  AddJson("POST", path,
+          [this, function](const Call& call) { return (room_.*function)(call.owner, JsonBody(call.request)); });
+}
+
+// What clients of the maker's service ask for; here they get a clear answer.
+void TinkerRoutes::AddNotOffered() {
+  const std::pair<const char*, const char*> others[] = {
+      {"audit", "an audit log"},
+      {"billing/{rest...}", "billing"},
+      {"copy_weights", "copying checkpoints"},
+      {"create_custom_loss", "a loss that runs in the server"},
+      {"auth/token", "an exchange of keys for tokens"},
+      {"join_sampling_session", "joining a sampling session"},
+      {"sessions/search", "a search of sessions"},
+      {"sessions/{session}/project", "a session's project"},
+      {"sessions/{session}/trace_export", "a session's trace"},
+      {"training_runs/{run}/checkpoints/{kind}/{name}/publish", "publishing checkpoints"}};
+  for (const auto& [path, what] : others) {
+    Add("*", path, [what = std::string(what)](const Call&) -> HttpAnswer {
+      throw ApiError{.status = 400, .message = what + " is not offered by this server"};
+    });
+  }
+}
+
+void TinkerRoutes::AddTraining() {
+  AddCall("create_session", &Room::CreateSession);
+  AddCall("session_heartbeat", &Room::Heartbeat);
+  AddCall("create_model", &Room::CreateModel);
+  AddCall("unload_model", &Room::UnloadModel);
+  AddCall("get_info", &Room::GetInfo);
+  AddCall("optim_step", &Room::Step);
+  AddCall("save_weights", &Room::Save);
+  AddCall("load_weights", &Room::Load);
+  AddCall("save_weights_for_sampler", &Room::SaveForSampler);
+  AddCall("save_weights_external", &Room::SaveExternal);
+  AddCall("create_sampling_session", &Room::CreateSampler);
+  AddCall("asample", &Room::Sample);
+  AddCall("cancel_future", &Room::Cancel);
+  AddJson("POST", "forward",
+          [this](const Call& call) { return room_.Pass(call.owner, JsonBody(call.request), "forward_input"); });
+  AddJson("POST", "forward_backward", [this](const Call& call) { return Pass(call); });
+  AddJson("POST", "weights_info",
+          [this](const Call& call) { return room_.WeightsInfo(call.owner, JsonBody(call.request)); });
+  Add("POST", "retrieve_future", [this](const Call& call) -> std::optional<HttpAnswer> {
+    const bool proto = call.request.header("accept").find(kProto) != std::string::npos;
+    room_.Retrieve(call.owner, JsonBody(call.request), proto, call.reply);
+    return std::nullopt;
+  });
+  Add("POST", "retrieve_futures", [this](const Call& call) -> std::optional<HttpAnswer> {
+    room_.RetrieveMany(call.owner, JsonBody(call.request), call.reply);
+    return std::nullopt;
+  });
+  AddJson("POST", "telemetry", [](const Call&) { return Json{{"status", "accepted"}}; });
+  // One poll for all samples of a sampler; fewer connections, of which a server has so many.
+  AddJson("POST", "client/config", [](const Call&) {
+    return Json{{"sample_use_retrieve_futures", true}, {"sample_max_concurrent_requests", 256}};
+  });
+  AddJson("POST", "client/dynamic_config", [](const Call&) { return Json{{"sample_cancel_enabled", true}}; });
+}
+
+void TinkerRoutes::AddLists() {
+  AddJson("GET", "healthz", [](const Call&) { return Json{{"status", "ok"}}; });
+  AddJson("GET", "get_server_capabilities", [this](const Call&) { return room_.Capabilities(); });
+  AddJson("GET", "status", [this](const Call& call) {
+    return room_.Status(callers_.anyone() ? std::nullopt : std::optional(call.owner));
+  });
+  // In pages: at most so many from `offset` on.
+  const auto add_pages = [this](const std::string& path, int64_t limit, auto list) {
+    AddJson("GET", path, [limit, list](const Call& call) {
+      return list(call, PageNumber(call.request, "limit", limit), PageNumber(call.request, "offset", 0));
+    });
+  };
+  add_pages("training_runs", 20, [this](const Call& call, int64_t limit, int64_t offset) {
+    return room_.TrainingRuns(call.owner, limit, offset);
+  });
+  add_pages("checkpoints", 100, [this](const Call& call, int64_t limit, int64_t offset) {
+    return room_.CheckpointList(call.owner, "", limit, offset);
+  });
+  add_pages("sessions", 20, [this](const Call& call, int64_t limit, int64_t offset) {
+    return room_.Sessions(call.owner, limit, offset);
+  });
+  add_pages("training_runs/{run}/checkpoints", 1000, [this](const Call& call, int64_t limit, int64_t offset) {
+    return room_.CheckpointList(call.owner, call.values.at("run"), limit, offset);
+  });
+  AddJson("GET", "training_runs/{run}",
+          [this](const Call& call) { return room_.TrainingRun(call.owner, call.values.at("run")); });
+  AddJson("GET", "sessions/{session}",
+          [this](const Call& call) { return room_.SessionInfo(call.owner, call.values.at("session")); });
+  AddJson("POST", "sessions/{session}/finish",
+          [this](const Call& call) { return room_.FinishSession(call.owner, call.values.at("session")); });
+  AddJson("GET", "samplers/{sampler...}",
+          [this](const Call& call) { return room_.SamplerInfo(call.owner, call.values.at("sampler")); });
+}
+
+// What may be done with one checkpoint.
+void TinkerRoutes::AddCheckpoints() {
+  const std::string one = "training_runs/{run}/checkpoints/{kind}/{name}";
+  AddJson("DELETE", one, [this](const Call& call) {
+    return room_.RemoveCheckpoint(call.owner, call.values.at("run"),
+                                  call.values.at("kind") + "/" + call.values.at("name"));
+  });
+  Add("GET", one + "/archive", [this](const Call& call) { return ArchiveLink(call); });
+  AddJson("GET", one + "/external_weights_urls", [this](const Call& call) { return FileLinks(call); });
+  AddJson("PUT", one + "/ttl", [this](const Call& call) { return Keep(call); });
+  const auto send_file = [this](const Call& call) -> std::optional<HttpAnswer> {
+    SendFile(call.request, call.reply);
+    return std::nullopt;
+  };
+  Add("GET", std::string(kFiles) + "{path...}", send_file, {.head = false});
+}
 
 HttpRequest TinkerRoutes::WithKey(HttpRequest request) {
   const std::string bearer = kBearer;
@@ -131,31 +209,35 @@ std::string TinkerRoutes::OwnerOf(const HttpRequest& request) const {
 }
 
 void TinkerRoutes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-  HttpAnswer answer;
-  bool later = false;
+  std::optional<HttpAnswer> answer;
   try {
+    std::string owner;
     if (NeedsNoKey(request)) {
       callers_.CheckHost(request);
-      return SendFile(request, reply);
+    } else {
+      owner = OwnerOf(request);
     }
-    const std::string owner = OwnerOf(request);
-    answer = Dispatch(request, owner, reply, later);
+    const auto [handler, values] = table_.Find(request);
+    answer = handler({request, values, owner, reply});
   } catch (const ApiError& error) {
     answer = DetailOf(error);
-    later = false;
   } catch (const std::exception& error) {  // a disk that is full, say: the server goes on
     TRIREME_LOG(ERROR) << "remote training: " << request.path() << ": " << error.what();
     answer = DetailOf({.status = 400, .message = "the server could not do it; its log says why"});
-    later = false;
   }
-  if (!later) reply->Send(std::move(answer));
+  if (answer) reply->Send(*std::move(answer));
 }
 
-std::string TinkerRoutes::LinkOf(const HttpRequest& request, const std::string& owner, const CheckpointPath& path,
-                                 const std::string& file) const {
+Json TinkerRoutes::Pass(const Call& call) {
+  const bool proto = LowerCase(call.request.header("content-type")).starts_with(kProto);
+  if (proto) return room_.PassProto(call.owner, call.request.body);
+  return room_.Pass(call.owner, JsonBody(call.request), "forward_backward_input");
+}
+
+std::string TinkerRoutes::LinkOf(const Call& call, const CheckpointPath& path, const std::string& file) const {
   const std::string place =
-      Concat(kTinkerPrefix, kFiles, owner, "/", path.run, "/", path.kind, "/", path.name, "/", file);
-  return Concat(request.secure ? "https" : "http", "://", request.header("host"),
+      Concat(kTinkerPrefix, kFiles, call.owner, "/", path.run, "/", path.kind, "/", path.name, "/", file);
+  return Concat(call.request.secure ? "https" : "http", "://", call.request.header("host"),
                 links_.Sign(place, checkpoints_.now() + kLinkSeconds));
 }
 
@@ -182,112 +264,31 @@ void TinkerRoutes::SendFile(const HttpRequest& request, const std::shared_ptr<Ht
 }
 
 // Clients of older versions want a redirect.
-HttpAnswer TinkerRoutes::ArchiveLink(const HttpRequest& request, const std::string& owner,
-                                     const CheckpointPath& path) const {
-  checkpoints_.Find(owner, path);
-  const std::string link = LinkOf(request, owner, path, kArchive);
+HttpAnswer TinkerRoutes::ArchiveLink(const Call& call) const {
+  const CheckpointPath path = PathOf(call.values);
+  checkpoints_.Find(call.owner, path);
+  const std::string link = LinkOf(call, path, kArchive);
   return {.status = 302,
           .body = JsonLine({{"url", link}}),
           .headers = {{"Location", link}, {"Expires", HttpDate(checkpoints_.now() + kLinkSeconds)}}};
 }
 
-Json TinkerRoutes::FileLinks(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const {
+Json TinkerRoutes::FileLinks(const Call& call) const {
+  const CheckpointPath path = PathOf(call.values);
   Json urls = Json::object();
-  for (const std::filesystem::path& file : checkpoints_.FilesOf(owner, path)) {
+  for (const std::filesystem::path& file : checkpoints_.FilesOf(call.owner, path)) {
     const std::string name = file.filename().string();
-    urls[name] = LinkOf(request, owner, path, name);
+    urls[name] = LinkOf(call, path, name);
   }
   return {{"urls", urls}, {"expires", IsoTime(checkpoints_.now() + kLinkSeconds)}};
 }
 
-// What may be done with one checkpoint.
-HttpAnswer TinkerRoutes::Checkpoint(const HttpRequest& request, const std::string& path, const std::string& owner) {
-  const RunPath run = RunPathOf(path);
-  if (run.act == "publish") NotOffered("publishing checkpoints");
-  if (run.act.empty() && request.method == "DELETE")
-    return {.body = JsonLine(room_.RemoveCheckpoint(owner, run.run, run.checkpoint))};
-  if (run.act == "archive" && request.method == "GET") return ArchiveLink(request, owner, run.checkpoint_path());
-  if (run.act == "external_weights_urls" && request.method == "GET")
-    return {.body = JsonLine(FileLinks(request, owner, run.checkpoint_path()))};
-  if (run.act == "ttl" && request.method == "PUT") {
-    const Json body = JsonBody(request);
-    Fields fields(body, "");
-    const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40);
-    return {.body = JsonLine(room_.KeepCheckpoint(owner, run.run, run.checkpoint, seconds))};
-  }
-  Unknown(path);
-}
-
-HttpAnswer TinkerRoutes::Dispatch(const HttpRequest& request, const std::string& owner,
-                                  const std::shared_ptr<HttpReply>& reply, bool& later) {
-  const std::string path = request.path().substr(std::string(kTinkerPrefix).size());
-  RefuseOthers(path);
-  if (path.starts_with("training_runs/") && !RunPathOf(path).checkpoint.empty())
-    return Checkpoint(request, path, owner);
-  if (request.method == "GET" || request.method == "HEAD") return {.body = JsonLine(Get(request, path, owner))};
-  if (request.method != "POST")
-    throw ApiError{.status = 405, .message = path.substr(0, 120) + " takes POST", .allow = "POST"};
-  if (path == "retrieve_future") {
-    later = true;
-    const bool proto = request.header("accept").find(kProto) != std::string::npos;
-    room_.Retrieve(owner, JsonBody(request), proto, reply);
-    return {};
-  }
-  if (path == "retrieve_futures") {
-    later = true;
-    room_.RetrieveMany(owner, JsonBody(request), reply);
-    return {};
-  }
-  return {.body = JsonLine(Post(request, path, owner))};
-}
-
-Json TinkerRoutes::Post(const HttpRequest& request, const std::string& path, const std::string& owner) {
-  using Call = Json (Room::*)(const std::string&, const Json&);
-  static const std::map<std::string, Call> calls = {{"create_session", &Room::CreateSession},
-                                                    {"session_heartbeat", &Room::Heartbeat},
-                                                    {"create_model", &Room::CreateModel},
-                                                    {"unload_model", &Room::UnloadModel},
-                                                    {"get_info", &Room::GetInfo},
-                                                    {"optim_step", &Room::Step},
-                                                    {"save_weights", &Room::Save},
-                                                    {"load_weights", &Room::Load},
-                                                    {"save_weights_for_sampler", &Room::SaveForSampler},
-                                                    {"save_weights_external", &Room::SaveExternal},
-                                                    {"create_sampling_session", &Room::CreateSampler},
-                                                    {"asample", &Room::Sample},
-                                                    {"cancel_future", &Room::Cancel}};
-  if (path == "telemetry") return {{"status", "accepted"}};
-  // One poll for all samples of a sampler; fewer connections, of which a server has so many.
-  if (path == "client/config") return {{"sample_use_retrieve_futures", true}, {"sample_max_concurrent_requests", 256}};
-  if (path == "client/dynamic_config") return {{"sample_cancel_enabled", true}};
-  if (path.starts_with("sessions/") && path.ends_with("/finish")) {
-    return room_.FinishSession(owner, path.substr(9, path.size() - 9 - 7));
-  }
-  const bool proto = LowerCase(request.header("content-type")).starts_with(kProto);
-  if (path == "forward_backward" && proto) return room_.PassProto(owner, request.body);
-  const Json body = JsonBody(request);
-  if (path == "forward") return room_.Pass(owner, body, "forward_input");
-  if (path == "forward_backward") return room_.Pass(owner, body, "forward_backward_input");
-  if (path == "weights_info") return room_.WeightsInfo(owner, body);
-  const auto call = calls.find(path);
-  if (call == calls.end()) Unknown(path);
-  return (room_.*call->second)(owner, body);
-}
-
-Json TinkerRoutes::Get(const HttpRequest& request, const std::string& path, const std::string& owner) const {
-  const int64_t offset = QueryNumber(request, "offset", 0);
-  if (path == "healthz") return {{"status", "ok"}};
-  if (path == "get_server_capabilities") return room_.Capabilities();
-  if (path == "status") return room_.Status(callers_.anyone() ? std::nullopt : std::optional(owner));
-  if (path == "training_runs") return room_.TrainingRuns(owner, QueryNumber(request, "limit", 20), offset);
-  if (path == "checkpoints") return room_.CheckpointList(owner, "", QueryNumber(request, "limit", 100), offset);
-  if (path == "sessions") return room_.Sessions(owner, QueryNumber(request, "limit", 20), offset);
-  if (path.starts_with("sessions/")) return room_.SessionInfo(owner, path.substr(9));
-  if (path.starts_with("samplers/")) return room_.SamplerInfo(owner, path.substr(9));
-  if (!path.starts_with("training_runs/")) Unknown(path);
-  const RunPath run = RunPathOf(path);
-  if (run.lists) return room_.CheckpointList(owner, run.run, QueryNumber(request, "limit", 1000), offset);
-  return room_.TrainingRun(owner, run.run);
+Json TinkerRoutes::Keep(const Call& call) {
+  const Json body = JsonBody(call.request);
+  Fields fields(body, "");
+  const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40);
+  const CheckpointPath path = PathOf(call.values);
+  return room_.KeepCheckpoint(call.owner, path.run, path.kind + "/" + path.name, seconds);
 }
 
 }  // namespace trireme::tinker

@@ -2,13 +2,16 @@
 // clients of the protocol read them ({"detail": …}). On the HTTP thread; waits for nothing.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/callers.h"
 #include "serve/tinker/archive.h"
 #include "serve/tinker/room.h"
 #include "web/http/http.h"
+#include "web/http/routes.h"
 
 namespace trireme::tinker {
 
@@ -17,8 +20,7 @@ inline constexpr char kTinkerPrefix[] = "/api/v1/";
 class TinkerRoutes {
  public:
   // All references outlive it.
-  TinkerRoutes(Room& room, const Checkpoints& checkpoints, const Callers& callers)
-      : room_(room), checkpoints_(checkpoints), callers_(callers) {}
+  TinkerRoutes(Room& room, const Checkpoints& checkpoints, const Callers& callers);
 
   static bool Takes(const HttpRequest& request) { return request.path().starts_with(kTinkerPrefix); }
   // The request with its key where other requests have it: clients may send it in any of three headers.
@@ -28,20 +30,34 @@ class TinkerRoutes {
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
 
  private:
+  struct Call {
+    const HttpRequest& request;
+    const PathValues& values;
+    const std::string& owner;
+    const std::shared_ptr<HttpReply>& reply;
+  };
+  // Nothing: the room answers the reply.
+  using Answer = std::function<std::optional<HttpAnswer>(const Call&)>;
+
+  void Add(const std::string& method, const std::string& path, Answer answer, const RouteOptions& options = {});
+  void AddJson(const std::string& method, const std::string& path, std::function<Json(const Call&)> answer);
+  void AddCall(const std::string& path, Json (Room::*call)(const std::string& owner, const Json& body));
+  void AddTraining();
+  void AddLists();
+  void AddCheckpoints();
+  void AddNotOffered();
+
   std::string OwnerOf(const HttpRequest& request) const;
+  Json Pass(const Call& call);
   // Of a signed link, which needs no key.
   void SendFile(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) const;
   // Where a file of a checkpoint can be fetched for a while, without a key.
-  std::string LinkOf(const HttpRequest& request, const std::string& owner, const CheckpointPath& path,
-                     const std::string& file) const;
-  HttpAnswer ArchiveLink(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const;
-  Json FileLinks(const HttpRequest& request, const std::string& owner, const CheckpointPath& path) const;
-  HttpAnswer Checkpoint(const HttpRequest& request, const std::string& path, const std::string& owner);
-  HttpAnswer Dispatch(const HttpRequest& request, const std::string& owner, const std::shared_ptr<HttpReply>& reply,
-                      bool& later);
-  Json Post(const HttpRequest& request, const std::string& path, const std::string& owner);
-  Json Get(const HttpRequest& request, const std::string& path, const std::string& owner) const;
+  std::string LinkOf(const Call& call, const CheckpointPath& path, const std::string& file) const;
+  HttpAnswer ArchiveLink(const Call& call) const;
+  Json FileLinks(const Call& call) const;
+  Json Keep(const Call& call);
 
+  RouteTable<Answer> table_;
   Room& room_;
   const Checkpoints& checkpoints_;
   const Callers& callers_;

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -57,11 +58,13 @@ class Server:
         self.process = subprocess.Popen([PROGRAM, command, *map(str, words), "--port", str(port)], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=self.log.open("w"), env={**os.environ, "OMP_NUM_THREADS": "1"})
         atexit.register(self.stop)  # also where a check throws
-        while " at http://" not in self.log.read_text():
+        while not re.search(r" at http://.*\n", self.log.read_text()):
             if self.process.poll() is not None:
                 sys.exit(f"{command} did not start: {self.log.read_text()}")
             time.sleep(0.02)
-        self.port = int(self.log.read_text().split(" at http://127.0.0.1:")[1].split("/")[0])
+        self.address = re.search(r" at (http://127\.0\.0\.1:(\d+)/\S*)", self.log.read_text() + " ")
+        self.port, self.address = int(self.address[2]), self.address[1]
+        self.token = self.address.partition("?token=")[2]  # of a board that may start runs
 
     def __enter__(self):
         return self
@@ -75,10 +78,12 @@ class Server:
         return self.process.wait(timeout=120)
 
     def ask(self, path, body=None, headers=None, method=None):
-        """status, headers, bytes"""
+        """status, headers, bytes; with the board's own key where it has printed one, unless headers say otherwise"""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
         words = {} if data is None else {"Content-Type": "application/json"}
+        if self.token and headers is None:
+            words["Authorization"] = f"Bearer {self.token}"
         connection.request(method or ("GET" if data is None else "POST"), path, data, {**words, **(headers or {})})
         answer = connection.getresponse()
         result = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()

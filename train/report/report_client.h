@@ -20,8 +20,9 @@ struct ReportClient {
 
 // Refuses names in run.report_to that are no client's. tensorboard is always written, and may be named.
 void CheckReportNames(const RunConfig& run);
-// Refuses a client whose package python3 cannot import, with the command that installs it. Takes a second per client.
-void CheckReportPackages(const RunConfig& run);
+// Refuses a client whose package python3 cannot import, or not within so many seconds, and says what to do. Takes a
+// second per client.
+void CheckReportPackages(const RunConfig& run, double seconds = 120);
 // One for each client in run.report_to.
 std::vector<std::unique_ptr<Reporter>> OpenClients(const ReportOptions& options);
 

@@ -1,3 +1,5 @@
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -74,15 +76,24 @@ class ClientReporter : public Reporter {
   FedProgram program_;
 };
 
-// The last line that python3 says when it imports a package; empty: it can.
-std::string WhyNotImportable(const std::string& package) {
-  FILE* python = popen(("python3 -c 'import " + package + "' 2>&1").c_str(), "r");
-  if (python == nullptr) return "python3 cannot be started";
+constexpr int kTimedOut = 124;  // the status of coreutils' timeout
+
+// Why a package cannot be imported, and what to do about it; empty: it can. An import that waits for something, a file
+// system or a server that does not answer, ends after so long.
+std::string WhyNotImportable(const std::string& package, double seconds) {
+  const std::string command = "python3 -c 'import " + package + "'";
+  FILE* python = popen(Concat("timeout --foreground -k 1 ", seconds, " ", command, " 2>&1").c_str(), "r");
+  if (python == nullptr) return "and python3 cannot be started";
   std::string said;
   for (std::array<char, 256> part; std::fgets(part.data(), part.size(), python) != nullptr;) said += part.data();
-  if (pclose(python) == 0) return "";
+  const int status = pclose(python);
+  if (status == 0) return "";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kTimedOut)
+    return Concat("that python3 has not imported after ", seconds, " s; see where it waits with: python3 -X ",
+                  "importtime -c 'import ", package, "', or take ", package, " out of run.report_to");
   while (!said.empty() && said.back() == '\n') said.pop_back();
-  return said.empty() ? "python3 fails" : said.substr(said.rfind('\n') + 1);
+  return Concat("that python3 cannot import (", said.empty() ? "it fails" : said.substr(said.rfind('\n') + 1),
+                "); install it with: python3 -m pip install ", package);
 }
 
 }  // namespace
@@ -98,12 +109,10 @@ void CheckReportNames(const RunConfig& run) {
   }
 }
 
-void CheckReportPackages(const RunConfig& run) {
+void CheckReportPackages(const RunConfig& run, double seconds) {
   for (const ReportClient& client : ClientsIn(run.report_to())) {
-    const std::string why = WhyNotImportable(client.name);
-    if (why.empty()) continue;
-    throw InputError("run.report_to: ", client.name, " is a Python package that python3 cannot import (", why,
-                     "); install it with: python3 -m pip install ", client.name);
+    const std::string why = WhyNotImportable(client.name, seconds);
+    if (!why.empty()) throw InputError("run.report_to: ", client.name, " is a Python package ", why);
   }
 }
 

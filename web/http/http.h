@@ -1,6 +1,6 @@
 // HTTP as the server's other files see it: a request that arrived whole, and a reply that may be given from
 // any thread, at once or event by event; plain or over TLS. Limits of size, time and number are kept here; what a
-// path means is not known. The library behind it is in http_server.cc and http_stream.h alone.
+// path means is not known. The library behind it is seen by http_connection.h alone.
 #pragma once
 
 #include <cstdint>
@@ -65,14 +65,15 @@ struct HttpLimits {
   double body_seconds = 60;
   double idle_seconds = 75;   // between requests
   double write_seconds = 60;  // without any progress of an answer
+  // Where there are too many, one that has asked for nothing is closed, oldest first; if none is idle: 503.
   int64_t connections = 1024;
-  int64_t connections_per_address = 1024;
-  int64_t queued_bytes = 64 * 1024;  // of events that the client has not read
+  int64_t connections_per_address = 768;  // no address has all of them
+  int64_t queued_bytes = 64 * 1024;       // of events that the client has not read
 };
 
 // Both are called on the server's thread and must not wait. The check sees a request without its body, before that is
-// read, and refuses it with an ApiError.
-using HttpCheck = std::function<void(const HttpRequest&)>;
+// read; it refuses it with an ApiError, or says how many bytes the body may have at most (0: what the limits say).
+using HttpCheck = std::function<int64_t(const HttpRequest&)>;
 using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<HttpReply>)>;
 
 class HttpServer {
@@ -97,7 +98,7 @@ struct ApiError {
   std::string param = {};  // the field; empty: none
   std::string code = {};   // "model_not_found"; empty: none
   std::string type = "invalid_request_error";
-  std::string allow = {};  // the method that the path takes, of a 405
+  std::string allow = {};  // the methods that the path takes, of a 405: "GET, HEAD"
 };
 HttpAnswer AnswerOf(const ApiError& error);
 

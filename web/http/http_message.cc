@@ -68,6 +68,8 @@ HttpBody::HttpBody(const HttpHead& head, Sink sink)
     left_ = 0;
   } else {
     left_ = head.content_length();
+    if (const std::string& length = head.header("content-length"); left_ < 0 && !length.empty())
+      throw RuntimeError("the answer has a Content-Length of '", length.substr(0, 40), "'; wanted a number of bytes");
     ended_ = left_ == 0 || head.status == 204 || head.status == 304;
   }
 }

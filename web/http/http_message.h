@@ -30,6 +30,7 @@ class HttpBody {
  public:
   using Sink = std::function<void(std::string_view)>;
 
+  // A length that is none is a runtime error: to read until the connection ends would take what was cut off for whole.
   HttpBody(const HttpHead& head, Sink sink);
 
   // Throws a runtime error where chunks are broken.

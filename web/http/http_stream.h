@@ -1,5 +1,5 @@
 // HttpStream: a client's socket, plain or with TLS on it, as one kind of stream for Boost.Asio and Beast. Included by
-// http_server.cc alone.
+// http_connection.h alone.
 #pragma once
 
 #include <utility>  // before Asio: Boost 1.74 uses std::exchange without it

@@ -303,6 +303,29 @@ TEST_F(RoomTest, ARestartPutsInOrderWhatAKillLeft) {
   fs::remove_all(copy);
 }
 
+// What is kept for a client has a limit, wherever it is attached, and so has the number of sessions.
+TEST_F(RoomTest, WhatUsersAttachHasALimit) {
+  const Json large = {{"notes", std::string(20'000, 'x')}}, small = {{"notes", std::string(2'000, 'x')}};
+  const auto status = [](const auto& call) {
+    try {
+      call();
+    } catch (const ApiError& error) {
+      return error.status;
+    }
+    return 200;
+  };
+  EXPECT_EQ(status([&] { room_.CreateSession("me", {{"user_metadata", large}}); }), 400);
+  EXPECT_EQ(status([&] { room_.CreateSession("me", {{"display_name", std::string(300, 'x')}}); }), 400);
+  EXPECT_EQ(status([&] { room_.CreateSession("me", {{"user_metadata", small}}); }), 200);
+  const std::string session = room_.CreateSession("me", Json::object())["session_id"];
+  const Json model = {{"session_id", session}, {"model_seq_id", 0}, {"base_model", "tiny"}, {"user_metadata", large}};
+  EXPECT_EQ(status([&] { room_.CreateModel("me", model); }), 400);
+  EXPECT_EQ(status([&] {
+              for (int i = 0; i < 5000; ++i) room_.CreateSession("me", Json::object());
+            }),
+            429);
+}
+
 TEST_F(RoomTest, TheStatusIsOfOneOwnerItsSumsOfAll) {
   const std::string model = Model();
   RunAll();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 
 #include "core/base/error.h"
@@ -104,7 +105,7 @@ TEST_F(ReportClients, SwanlabIsToldOfTheRunAndItsSteps) {
   ExpectSteps(told);
 }
 
-std::string ErrorOf(void (*check)(const RunConfig&), const std::string& name) {
+std::string ErrorOf(const std::function<void(const RunConfig&)>& check, const std::string& name) {
   RunConfig run;
   run.add_report_to(name);
   try {
@@ -122,14 +123,23 @@ TEST_F(ReportClients, UnknownNamesAreRefused) {
             "run.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab. Did you mean wandb?");
 }
 
+// Without an end to the wait this test would not end.
+TEST_F(ReportClients, PackagesWhoseImportWaitsAreRefused) {
+  std::ofstream(folder_ / "wandb.py") << "import time\ntime.sleep(100000)\n";
+  const std::string said = ErrorOf([](const RunConfig& run) { CheckReportPackages(run, 1); }, "wandb");
+  EXPECT_NE(said.find("wandb is a Python package that python3 has not imported after 1 s"), std::string::npos) << said;
+  EXPECT_NE(said.find("take wandb out of run.report_to"), std::string::npos) << said;
+}
+
 TEST_F(ReportClients, PackagesThatCannotBeImportedAreRefused) {
+  const auto check_packages = [](const RunConfig& run) { CheckReportPackages(run); };
   std::ofstream(folder_ / "wandb.py") << "raise ImportError('broken')\n";
   EXPECT_EQ(
-      ErrorOf(CheckReportPackages, "wandb"),
+      ErrorOf(check_packages, "wandb"),
       "run.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
       "python3 -m pip install wandb");
   std::ofstream(folder_ / "wandb.py") << "";
-  EXPECT_EQ(ErrorOf(CheckReportPackages, "wandb") + ErrorOf(CheckReportPackages, "tensorboard"), "");
+  EXPECT_EQ(ErrorOf(check_packages, "wandb") + ErrorOf(check_packages, "tensorboard"), "");
 }
 
 }  // namespace

@@ -25,10 +25,11 @@ class PromptSetTest : public testing::Test {
 
   std::string TextOf(const std::string& record, const std::string& more = "") const {
     std::ofstream(folder_ / "prompts.jsonl") << record << "\n";
-    const Config config = ParseConfig(
-        Concat("stage: grpo\nmodel: {path: ", TRIREME_EXAMPLE, "}\ndata: {train: ['", (folder_ / "prompts.jsonl").string(),
-               "'], max_length: 512, template: '", (folder_ / "tools.jinja").string(), "'", more, "}\nrl: {max_new_tokens: 8}"),
-        "test");
+    const Config config =
+        ParseConfig(Concat("stage: grpo\nmodel: {path: ", TRIREME_EXAMPLE, "}\ndata: {train: ['",
+                           (folder_ / "prompts.jsonl").string(), "'], max_length: 512, template: '",
+                           (folder_ / "tools.jinja").string(), "'", more, "}\nrl: {max_new_tokens: 8}"),
+                    "test");
     try {
       return PromptSet(config, 260).at(0).text;
     } catch (const Error& error) {
@@ -44,18 +45,21 @@ class PromptSetTest : public testing::Test {
 constexpr char kTool[] = R"("tools": [{"type": "function", "function": {"name": "look_up", "parameters": {}}}])";
 
 TEST_F(PromptSetTest, RendersTheRecordsTools) {
-  EXPECT_EQ(TextOf(Concat(R"({"prompt": [{"role": "user", "content": "q"}], )", kTool, "}")), "[look_up]<user>q<assistant>");
+  EXPECT_EQ(TextOf(Concat(R"({"prompt": [{"role": "user", "content": "q"}], )", kTool, "}")),
+            "[look_up]<user>q<assistant>");
   EXPECT_EQ(TextOf(Concat(R"({"query": "q", )", kTool, "}")), "[look_up]<user>q<assistant>");
   EXPECT_EQ(TextOf(R"({"query": "q"})"), "<user>q<assistant>");
 }
 
 TEST_F(PromptSetTest, RefusesWhatWouldBeLost) {
-  EXPECT_EQ(TextOf(Concat(R"({"prompt_ids": [1, 2], )", kTool, "}")),
-            "has 'tools', which only a prompt of messages can have; write it as messages, or drop them with data.columns: "
-            "[tools=unused]");
+  EXPECT_EQ(
+      TextOf(Concat(R"({"prompt_ids": [1, 2], )", kTool, "}")),
+      "has 'tools', which only a prompt of messages can have; write it as messages, or drop them with data.columns: "
+      "[tools=unused]");
   EXPECT_NE(TextOf(Concat(R"({"prompt": "q", )", kTool, "}")).find("has 'tools'"), std::string::npos);
   EXPECT_NE(TextOf(R"({"query": "q", "tools": 0.5})").find("'tools' is 0.5"), std::string::npos);
-  EXPECT_NE(TextOf(R"({"query": "q", "images": ["a.png"]})").find("has 'images', which would be lost"), std::string::npos);
+  EXPECT_NE(TextOf(R"({"query": "q", "images": ["a.png"]})").find("has 'images', which would be lost"),
+            std::string::npos);
   EXPECT_EQ(TextOf(R"({"query": "q", "images": ["a.png"]})", ", columns: [images=unused]"), "<user>q<assistant>");
   EXPECT_NE(TextOf(R"({"query": "q", "objects": {"bbox": [[1, 2, 3, 4]]}})").find("has 'objects'"), std::string::npos);
 }

@@ -52,6 +52,13 @@ TEST(HttpBodyTest, OfKnownLengthOrUpToTheEnd) {
   }
 }
 
+TEST(HttpBodyTest, OfALengthThatIsNone) {
+  for (const char* length : {"-5", "99999999999999999999", "x", "1x"}) {
+    const HttpHead head = ParseHttpHead(std::string("HTTP/1.1 200 OK\r\nContent-Length: ") + length);
+    EXPECT_THROW(BodyOf(head, "hello", 3), Error) << length;
+  }
+}
+
 TEST(HttpBodyTest, InChunks) {
   const HttpHead head = ParseHttpHead("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3");
   const std::string chunks = "5;name=value\r\nhello\r\nA\r\n and chunk\r\n0\r\nTrailer: x\r\n\r\n";

@@ -32,8 +32,8 @@ HttpLimits Small() {
 
 constexpr int64_t kPieces = 40, kPieceBytes = 50'000;
 
-// /echo answers at once, /pieces piece by piece, /events streams from another thread until the client is gone, /silent
-// never answers.
+// /echo answers at once, /host with the header it has seen, /pieces piece by piece, /events streams from another thread
+// until the client is gone, /silent never answers.
 class Served {
  public:
   explicit Served(const HttpLimits& limits = Small())
@@ -41,6 +41,7 @@ class Served {
             {.host = "127.0.0.1"}, limits,
             [](const HttpRequest& request) {
               if (request.header("x-key") == "wrong") throw ApiError{.status = 401, .message = "no"};
+              return request.path() == "/small" ? 10 : 0;
             },
             [this](HttpRequest request, std::shared_ptr<HttpReply> reply) {
               Handle(std::move(request), std::move(reply));
@@ -64,6 +65,7 @@ class Served {
 
  private:
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
+    if (request.path() == "/host") return reply->Send({.type = "text/plain", .body = request.header("host")});
     if (request.path() == "/echo") return reply->Send({.type = "text/plain", .body = request.body});
     if (request.path().starts_with("/pieces")) {
       const bool breaks = request.path().ends_with("/broken");
@@ -159,6 +161,36 @@ TEST(HttpServer, KeepsItsLimits) {
   EXPECT_NE(served.Echo("still here").find("still here"), std::string::npos);
 }
 
+TEST(HttpServer, AMessageHasTheLimitOfItsPath) {
+  const Served served;
+  const auto answer = [&](const std::string& data) {
+    Client client(served.port());
+    client.Send(data);
+    return client.ReadAll().substr(0, 12);
+  };
+  EXPECT_EQ(answer("POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(answer("POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n"), "HTTP/1.1 413");
+}
+
+TEST(HttpServer, TrailersAreNoHeaders) {
+  const Served served;
+  Client client(served.port());
+  client.Send(
+      "POST /host HTTP/1.1\r\nHost: right\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nHost: "
+      "wrong\r\nAuthorization: "
+      "Bearer x\r\n\r\n");
+  EXPECT_NE(client.ReadUntil("right").find("200 OK"), std::string::npos);
+}
+
+TEST(HttpServer, WhatLetsACallerInIsThereOnce) {
+  const Served served;
+  for (const char* name : {"Host", "Origin", "Authorization"}) {
+    Client client(served.port());
+    client.Send(Concat("GET /host HTTP/1.1\r\nHost: a\r\n", name, ": a\r\n", name, ": b\r\n\r\n"));
+    EXPECT_EQ(client.ReadAll().substr(0, 12), "HTTP/1.1 400") << name;
+  }
+}
+
 TEST(HttpServer, CutsOffHeadersAndBodiesThatDrip) {
   const Served served;
   for (const std::string begin : {"", "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\n"}) {
@@ -192,21 +224,47 @@ TEST(HttpServer, CutsOffClientsThatDoNotRead) {
   Await([&] { return served.gone() == 1; });
 }
 
-TEST(HttpServer, RefusesConnectionsBeyondItsNumber) {
-  HttpLimits limits = Small();
-  limits.connections_per_address = 3;
-  limits.header_seconds = 30;
-  const Served served(limits);
+// Of all connections that a limit allows, each with a request.
+std::vector<Client> BusyClients(const Served& served, int count) {
   std::vector<Client> clients;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < count; ++i) {
     clients.emplace_back(served.port());
-    clients.back().Send(Served::Request("/echo", "in"));
-    EXPECT_NE(clients.back().ReadUntil("in").find("200 OK"), std::string::npos);
+    clients.back().Send(Served::Request("/events", ""));
+    EXPECT_NE(clients.back().ReadUntil("data: x").find("200 OK"), std::string::npos);
   }
-  Client another(served.port());
-  EXPECT_EQ(another.ReadAll().substr(0, 12), "HTTP/1.1 503");
-  clients.clear();
-  Await([&] { return served.Echo("again").find("200 OK") != std::string::npos; });
+  return clients;
+}
+
+TEST(HttpServer, RefusesConnectionsBeyondItsNumber) {
+  for (const bool of_address : {true, false}) {
+    HttpLimits limits = Small();
+    (of_address ? limits.connections_per_address : limits.connections) = 3;
+    const Served served(limits);
+    std::vector<Client> clients = BusyClients(served, 3);
+    Client another(served.port());
+    EXPECT_EQ(another.ReadAll().substr(0, 12), "HTTP/1.1 503");
+    clients.clear();
+    Await([&] { return served.Echo("again").find("200 OK") != std::string::npos; });
+  }
+}
+
+// Whoever holds connections without a request, before or after one, keeps nobody out.
+TEST(HttpServer, OldIdleConnectionsMakeRoom) {
+  for (const bool of_address : {true, false}) {
+    HttpLimits limits = Small();
+    (of_address ? limits.connections_per_address : limits.connections) = 3;
+    limits.header_seconds = 30;
+    const Served served(limits);
+    Client first(served.port()), second(served.port());
+    first.Send(Served::Request("/echo", "in"));
+    second.Send(Served::Request("/echo", "in"));
+    EXPECT_NE(first.ReadUntil("in").find("200 OK"), std::string::npos);
+    EXPECT_NE(second.ReadUntil("in").find("200 OK"), std::string::npos);
+    Client third(served.port());
+    third.Send("GET /echo HTT");  // never ends
+    for (int i = 0; i < 20; ++i) EXPECT_NE(served.Echo("new").find("200 OK"), std::string::npos);
+    EXPECT_EQ(first.ReadAll() + second.ReadAll() + third.ReadAll(), "");  // all were closed
+  }
 }
 
 TEST(HttpServer, ServesManyStreamsAtOnce) {

@@ -55,7 +55,7 @@ class Tls : public testing::Test {
     const auto path = [&](const std::string& name) { return name.empty() ? "" : (folder_ / name).string(); };
     return std::make_unique<HttpServer>(
         HttpAddress{.host = "127.0.0.1", .tls_certificate = path(certificate), .tls_key = path(key)},
-        HttpLimits{.header_seconds = 1}, [](const HttpRequest&) {},
+        HttpLimits{.header_seconds = 1}, [](const HttpRequest&) { return 0; },
         [](HttpRequest request, std::shared_ptr<HttpReply> reply) {
           if (request.path() == "/echo") return reply->Send({.type = "text/plain", .body = request.body});
           reply->StartEvents({});
