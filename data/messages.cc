@@ -111,7 +111,8 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
                      "; wanted a string");
   }
   RefuseMedia(message);
-  if (HasCalls(message) && role != "assistant") {
+  const Json calls = HasCalls(message) ? CallsIn(message["tool_calls"], messages.size() + 1) : Json::array();
+  if (!calls.empty() && role != "assistant") {
     throw InputError("message ", messages.size() + 1, " has the role ", role,
                      " and tool_calls; only the assistant calls tools: remove the key");
   }
@@ -119,7 +120,7 @@ void AddMessage(Json& messages, const Json& message, const std::string& role, co
   for (const auto& [key, value] : message.items()) {
     const bool copied = key == "role" || key == "content" || key == "from" || key == "value";
     if (copied || value.is_null()) continue;  // tables have a null where other messages have a value
-    normal[key] = key == "tool_calls" ? CallsIn(value, messages.size() + 1) : value;
+    normal[key] = key == "tool_calls" ? calls : value;
   }
   messages.push_back(std::move(normal));
 }

@@ -38,7 +38,7 @@ Json ToolsIn(const Json& record) {
 }
 
 Json CallsIn(const Json& calls, size_t message) {
-  Json list = ParseIfText(calls, "tool_calls");
+  Json list = IsEmptyText(calls) ? Json::array() : ParseIfText(calls, "tool_calls");
   if (!list.is_array()) {
     throw InputError("message ", message, " has the tool_calls ", calls.dump().substr(0, 60),
                      "; wanted a list of calls, each with a name and arguments");

@@ -87,6 +87,7 @@ TEST_F(Samples, RefusesToolsThatTemplatesWouldSkip) {
   EXPECT_NE(calls(R"([{"function": {"arguments": {}}}])"), "accepted");
   EXPECT_EQ(calls(R"([{"function": {"name": "f", "arguments": {}}}])"), "accepted");
   EXPECT_EQ(calls(R"("[{\"name\": \"f\", \"arguments\": {}}]")"), "accepted");
+  EXPECT_EQ(calls("[]", "user"), "accepted") << "as tables have it";
   EXPECT_EQ(calls(R"([{"name": "f"}])", "user"),
             "message 2 has the role user and tool_calls; only the assistant calls tools: remove the key");
 }

@@ -106,7 +106,7 @@ def test_other_commands_take_pairs_of_towers(name, adapted, folder):
             for words in (["generate", "--rows", one.rows, "--max-new-tokens", 4], ["evaluate", "--data", texts])]
     tokens = [[json.loads(line)["output_ids"] for line in out.splitlines()] for out in outs[0]]
     assert tokens[0] == tokens[1] and len(tokens[0]) > 1
-    losses = [json.loads(out)["eval_loss"] for out in outs[1]]
+    losses = [json.loads(out)["loss"] for out in outs[1]]
     assert abs(losses[0] - losses[1]) < 1e-5, losses
     result = run(None, ["train", "--dry-run", "examples/bytes/run.yaml"], [
         f"model.path={one.model}", "tuning.kind=lora", f"tuning.adapters={one.adapter}", "tuning.dropout=0.1", "stage=sft",
