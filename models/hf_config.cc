@@ -73,7 +73,7 @@ double HfConfig::Number(const char* key, double fallback) const {
   if (value == nullptr) return fallback;
   if (!value->is_number()) Refuse(key, "is " + value->dump() + "; wanted a number");
   const auto number = value->get<double>();
-  if (number <= 0 && std::ranges::find(kPositive, key) != std::end(kPositive)) {
+  if (number <= 0 && std::ranges::find(kPositive, std::string_view(key)) != std::end(kPositive)) {
     Refuse(key, "is " + value->dump() + "; wanted a number above 0");
   }
   return number;
