@@ -7,6 +7,7 @@
 
 #include "checkpoint/adapter_config.h"
 #include "checkpoint/run_checkpoints.h"
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/process.h"
