@@ -174,11 +174,11 @@ struct DequantiseArgs {
 };
 inline constexpr int kScaleShift = 8;
 
-// Rows to e4m3: [count, columns], a multiple of 16.
+// Rows of bf16 to e4m3: [count, columns], a multiple of 16.
 struct CastRowsArgs {
   const void* rows;
-  const float* factors;  // [columns], the row is multiplied by them first; nullptr: none
-  float* largest;        // [count] magnitudes: of largest_of_rows the result; cast_rows finds them itself without
+  const void* factors;  // [columns] bf16, the row is multiplied by them first; nullptr: none
+  float* largest;       // [count] magnitudes: of largest_of_rows the result; cast_rows finds them itself without
   uint8_t* codes;
   float* scales;  // [count] what codes are to be multiplied by
   int64_t count, columns;
@@ -211,8 +211,8 @@ struct Kernels {
   int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
   int (*accumulate)(const AccumulateArgs&, bool bf16, void* stream);
   int (*dequantise)(const DequantiseArgs&, bool bf16, void* stream);
-  int (*largest_of_rows)(const CastRowsArgs&, bool bf16, void* stream);
-  int (*cast_rows)(const CastRowsArgs&, bool bf16, void* stream);
+  int (*largest_of_rows)(const CastRowsArgs&, void* stream);
+  int (*cast_rows)(const CastRowsArgs&, void* stream);
   int (*turn_bytes)(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 };
 
@@ -245,8 +245,8 @@ int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, vo
 int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
 int Accumulate(const AccumulateArgs&, bool bf16, void* stream);
 int Dequantise(const DequantiseArgs&, bool bf16, void* stream);
-int LargestOfRows(const CastRowsArgs&, bool bf16, void* stream);
-int CastRows(const CastRowsArgs&, bool bf16, void* stream);
+int LargestOfRows(const CastRowsArgs&, void* stream);
+int CastRows(const CastRowsArgs&, void* stream);
 int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 
 }  // namespace trireme::cuda

@@ -16,13 +16,13 @@ struct CastRows {
   at::Tensor scales;  // [rows, 1] fp32
 };
 
-// factors: [columns] that the row is multiplied by first; undefined: none.
+// factors: [columns] bf16 that the row is multiplied by first; undefined: none.
 CastRows Cast(const at::Tensor& rows, const at::Tensor& factors, const SplitContraction::Largest& largest) {
   const int64_t count = rows.size(0), columns = rows.size(1);
   CastRows cast{at::empty({count, columns}, rows.options().dtype(at::kFloat8_e4m3fn)),
                 at::empty({count, 1}, rows.options().dtype(at::kFloat))};
   cuda::CastRowsArgs args{.rows = rows.const_data_ptr(),
-                          .factors = factors.defined() ? factors.const_data_ptr<float>() : nullptr,
+                          .factors = factors.defined() ? factors.const_data_ptr() : nullptr,
                           .largest = nullptr,
                           .codes = static_cast<uint8_t*>(cast.codes.data_ptr()),
                           .scales = cast.scales.data_ptr<float>(),
@@ -32,10 +32,10 @@ CastRows Cast(const at::Tensor& rows, const at::Tensor& factors, const SplitCont
   if (largest) {
     of_rows = at::empty({count}, cast.scales.options());
     args.largest = of_rows.data_ptr<float>();
-    CheckLaunch(CudaKernels().largest_of_rows(args, IsBf16(rows), CudaStream()), "largest_of_rows");
+    CheckLaunch(CudaKernels().largest_of_rows(args, CudaStream()), "largest_of_rows");
     largest(of_rows);
   }
-  CheckLaunch(CudaKernels().cast_rows(args, IsBf16(rows), CudaStream()), "cast_rows");
+  CheckLaunch(CudaKernels().cast_rows(args, CudaStream()), "cast_rows");
   return cast;
 }
 
@@ -69,7 +69,7 @@ at::Tensor CudaFp8Linear(const Fp8Case& c) {
 }
 
 at::Tensor CudaFp8InputGradient(const Fp8Case& c) {
-  const CastRows cast = Cast(c.rows, Fp8ScalesOf(c.weight), c.largest);
+  const CastRows cast = Cast(c.rows, Fp8ScalesOf(c.weight).to(at::kBFloat16), c.largest);
   const at::Tensor turned = Turned(Fp8CodesOf(c.weight));
   return Product(cast, turned, at::ones({1, turned.size(0)}, cast.scales.options()), {});
 }

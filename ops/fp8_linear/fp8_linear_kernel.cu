@@ -5,9 +5,11 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kPacks = 5;  // of 16 bytes that a thread keeps of a row; a block has as many threads as that takes
-constexpr int kMostThreads = 1024;  // longer rows are read twice
-constexpr int kThreads = 512;       // that look for a maximum
+constexpr int N = kWide<Bf16>;
+// A block keeps two packs of a short row in each thread. Longer rows are read twice, the second time from the cache: to
+// keep them would leave room for a block or two on a multiprocessor, and takes a third longer.
+constexpr int kKept = 2, kMostKept = 512 * kKept * N, kLong = 32768;
+constexpr int kThreads = 512, kMostThreads = 1024;
 constexpr float kLeastRow = 1e-12f;
 
 __device__ inline float BlockLargest(float x) {
@@ -36,49 +38,35 @@ __device__ inline uint16_t TwoCodes(float low, float high) {
   return both;
 }
 
-template <typename T, int N>
 struct Row {
-  const T* from;
-  const float* factors;
+  const Bf16* from;
+  const Bf16* factors;
 
-  __device__ inline void Get(const Pack<T, N>& raw, int64_t column, float (&to)[N]) const {
+  __device__ inline void Get(const Pack<Bf16, N>& raw, int64_t column, float (&to)[N]) const {
     Unpack(raw, to);
     if (factors == nullptr) return;
     float by[N];
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-      const Pack<float, 4> four = LoadRaw<4>(factors + column + i);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) by[i + j] = four.at[j];
-    }
+    Load<Bf16>(factors + column, by);
 #pragma unroll
     for (int i = 0; i < N; ++i) to[i] *= by[i];
   }
 };
 
-template <int N>
+__device__ inline Row RowOf(const CastRowsArgs& a, int64_t row) {
+  return {static_cast<const Bf16*>(a.rows) + row * a.columns, static_cast<const Bf16*>(a.factors)};
+}
+
 __device__ inline float Largest(const float (&x)[N], float largest) {
 #pragma unroll
   for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(x[i]));
   return largest;
 }
 
-template <int N>
 __device__ inline void StoreCodes(const float (&x)[N], float inverse, uint8_t* to) {
   Pack<uint16_t, N / 2> codes;
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) codes.at[i] = TwoCodes(x[2 * i] * inverse, x[2 * i + 1] * inverse);
   *reinterpret_cast<Pack<uint16_t, N / 2>*>(to) = codes;
-}
-
-// Calls work(index of a thread's pack, pack of the row) for the packs of this thread.
-template <int kCount, typename Work>
-__device__ inline void ForEachPack(int64_t packs, const Work& work) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const int64_t pack = threadIdx.x + i * static_cast<int>(blockDim.x);
-    if (pack < packs) work(i, pack);
-  }
 }
 
 struct RowScale {
@@ -92,78 +80,72 @@ __device__ inline RowScale ScaleOf(float largest) {
   return {__uint_as_float(finite ? exponent << 23 : 0x7FC00000u), __uint_as_float((254 - exponent) << 23)};
 }
 
-// A row a block, read once.
-template <typename T>
-__global__ void __launch_bounds__(kMostThreads) CastKernel(const CastRowsArgs a) {
-  constexpr int N = kWide<T>;
-  const int64_t row = blockIdx.x, packs = a.columns / N;
-  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
-  Pack<T, N> kept[kPacks];
-  float largest = 0;
-  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) { kept[i] = LoadRaw<N>(source.from + pack * N); });
-  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) {
-    float x[N];
-    source.Get(kept[i], pack * N, x);
-    largest = Largest(x, largest);
-  });
-  const RowScale scale = ScaleOf(a.largest != nullptr ? a.largest[row] : BlockLargest(largest));
-  if (threadIdx.x == 0) a.scales[row] = scale.scale;
-  ForEachPack<kPacks>(packs, [&](int i, int64_t pack) {
-    float x[N];
-    source.Get(kept[i], pack * N, x);
-    StoreCodes(x, scale.inverse, a.codes + row * a.columns + pack * N);
-  });
-}
-
-// The same of rows that a block cannot keep.
-template <typename T>
-__global__ void __launch_bounds__(kMostThreads) CastLongKernel(const CastRowsArgs a) {
-  constexpr int N = kWide<T>;
-  const int64_t row = blockIdx.x, packs = a.columns / N;
-  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
+// A row a block, which is kept.
+__global__ void __launch_bounds__(kThreads) CastKernel(const CastRowsArgs a) {
+  const int64_t row = blockIdx.x;
+  const int packs = static_cast<int>(a.columns / N);
+  const Row source = RowOf(a, row);
+  Pack<Bf16, N> kept[kKept];
   float x[N], largest = 0;
-  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
-    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int pack = threadIdx.x + i * static_cast<int>(blockDim.x);
+    if (pack < packs) kept[i] = LoadRaw<N>(source.from + pack * N);
+  }
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int pack = threadIdx.x + i * static_cast<int>(blockDim.x);
+    if (pack >= packs) continue;
+    source.Get(kept[i], pack * N, x);
     largest = Largest(x, largest);
   }
   const RowScale scale = ScaleOf(a.largest != nullptr ? a.largest[row] : BlockLargest(largest));
   if (threadIdx.x == 0) a.scales[row] = scale.scale;
-  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int pack = threadIdx.x + i * static_cast<int>(blockDim.x);
+    if (pack >= packs) continue;
+    source.Get(kept[i], pack * N, x);
+    StoreCodes(x, scale.inverse, a.codes + row * a.columns + pack * N);
+  }
+}
+
+template <int kCount>
+__device__ inline float LargestOf(const Row& source, int packs) {
+  float x[N], largest = 0;
+#pragma unroll 4
+  for (int pack = threadIdx.x; pack < packs; pack += kCount) {
+    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
+    largest = Largest(x, largest);
+  }
+  return BlockLargest(largest);
+}
+
+// The same of a long row.
+template <int kCount>
+__global__ void __launch_bounds__(kCount) CastLongKernel(const CastRowsArgs a) {
+  const int64_t row = blockIdx.x;
+  const int packs = static_cast<int>(a.columns / N);
+  const Row source = RowOf(a, row);
+  const RowScale scale = ScaleOf(a.largest != nullptr ? a.largest[row] : LargestOf<kCount>(source, packs));
+  if (threadIdx.x == 0) a.scales[row] = scale.scale;
+  float x[N];
+#pragma unroll 4
+  for (int pack = threadIdx.x; pack < packs; pack += kCount) {
     source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
     StoreCodes(x, scale.inverse, a.codes + row * a.columns + pack * N);
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kMostThreads) LargestKernel(const CastRowsArgs a) {
-  constexpr int N = kWide<T>;
-  const int64_t row = blockIdx.x, packs = a.columns / N;
-  const Row<T, N> source{static_cast<const T*>(a.rows) + row * a.columns, a.factors};
-  float x[N], largest = 0;
-  for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {
-    source.Get(LoadRaw<N>(source.from + pack * N), pack * N, x);
-    largest = Largest(x, largest);
-  }
-  largest = BlockLargest(largest);
-  if (threadIdx.x == 0) a.largest[row] = largest;
+__global__ void __launch_bounds__(kThreads) LargestKernel(const CastRowsArgs a) {
+  const float largest = LargestOf<kThreads>(RowOf(a, blockIdx.x), static_cast<int>(a.columns / N));
+  if (threadIdx.x == 0) a.largest[blockIdx.x] = largest;
 }
 
 // Of a block that keeps a row, in whole warps.
-template <typename T>
-int64_t ThreadsFor(int64_t columns) {
-  const int64_t packs = columns / kWide<T>, wanted = (packs + kPacks - 1) / kPacks;
-  return (wanted + 31) / 32 * 32;
-}
-
-template <typename T>
-void LaunchCast(const CastRowsArgs& a, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(a.count);
-  const int64_t threads = ThreadsFor<T>(a.columns);
-  if (threads <= kMostThreads) {
-    CastKernel<T><<<blocks, static_cast<unsigned>(threads), 0, stream>>>(a);
-  } else {
-    CastLongKernel<T><<<blocks, kMostThreads, 0, stream>>>(a);
-  }
+unsigned ThreadsFor(int64_t columns) {
+  const int64_t wanted = (columns / N + kKept - 1) / kKept;
+  return static_cast<unsigned>((wanted + 31) / 32 * 32);
 }
 
 // Bytes [128, 128] of a tile: a thread turns 16 rows of a word's 4 columns. Rows that are 16 apart lie in other banks.
@@ -203,20 +185,22 @@ __global__ void __launch_bounds__(kTurnThreads)
 
 }  // namespace
 
-int CastRows(const CastRowsArgs& a, bool bf16, void* stream) {
+int CastRows(const CastRowsArgs& a, void* stream) {
   if (a.count == 0 || a.columns == 0) return 0;
-  bf16 ? LaunchCast<Bf16>(a, On(stream)) : LaunchCast<float>(a, On(stream));
+  const auto blocks = static_cast<unsigned>(a.count);
+  if (a.columns <= kMostKept) {
+    CastKernel<<<blocks, ThreadsFor(a.columns), 0, On(stream)>>>(a);
+  } else if (a.columns < kLong) {
+    CastLongKernel<kThreads><<<blocks, kThreads, 0, On(stream)>>>(a);
+  } else {
+    CastLongKernel<kMostThreads><<<blocks, kMostThreads, 0, On(stream)>>>(a);
+  }
   return Launched();
 }
 
-int LargestOfRows(const CastRowsArgs& a, bool bf16, void* stream) {
+int LargestOfRows(const CastRowsArgs& a, void* stream) {
   if (a.count == 0) return 0;
-  const auto blocks = static_cast<unsigned>(a.count);
-  if (bf16) {
-    LargestKernel<Bf16><<<blocks, kThreads, 0, On(stream)>>>(a);
-  } else {
-    LargestKernel<float><<<blocks, kThreads, 0, On(stream)>>>(a);
-  }
+  LargestKernel<<<static_cast<unsigned>(a.count), kThreads, 0, On(stream)>>>(a);
   return Launched();
 }
 
