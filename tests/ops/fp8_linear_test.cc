@@ -3,6 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "core/packing/e4m3.h"
 #include "ops/dequantise/dequantise.h"
 #include "ops/linear/linear.h"
