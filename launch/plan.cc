@@ -1,5 +1,5 @@
 // `trireme plan`: the grids, groups and their memory, for this job's ranks or for a hypothetical world size.
-// Opens no device and creates no communicator.
+// With --on how long a step takes there, with --search the best layouts. Opens no device and creates no communicator.
 #include <charconv>
 #include <iostream>
 #include <optional>
@@ -12,6 +12,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/layout.h"
+#include "launch/plan_time.h"
 #include "session/model_graph.h"
 #include "session/refit_plan.h"
 #include "session/run_plan.h"
@@ -93,10 +94,17 @@ RefitPlan RefitOf(const Config& config, const std::string& layout, int world) {
 
 void ShowPlan(const Arguments& arguments, Job& job) {
   constexpr int64_t kMostRanks = 1 << 20;
+  if (arguments.has("rows")) return job.rank() == 0 ? ShowRows(arguments) : void();
+  CheckTimeOptions(arguments);
   const Config config = ConfigOf(arguments, job, HubParts::kWithoutWeights);
   const int64_t world = arguments.integer("world", job.world(), 1);
   if (world > kMostRanks) {
     throw InputError("--world ", world, " is too large for a plan; wanted at most ", kMostRanks);
+  }
+  if (arguments.has("on")) {
+    if (job.rank() != 0) return;
+    const LayerGraph graph = ReadGraph(config);
+    return (arguments.has("search") ? ShowSearch : ShowTime)(config, graph, static_cast<int>(world), arguments);
   }
   const Grids grids = MakeGrids(static_cast<int>(world), SizesOf(config.parallel()));
   const GroupPlan plan = GroupsOf(config, grids);
@@ -116,15 +124,21 @@ void ShowPlan(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command PlanCommand() {
+  std::vector<Option> options = {
+      {.name = "world", .value_name = "N", .help = "plan for N ranks; by default, for the ranks of this job"},
+      {.name = "refit",
+       .value_name = "LAYOUT",
+       .help = "show how the weights of model.path get from the layout of parallel to this one, such as "
+               "tensor=1,pipeline=2; with --json every move"},
+      {.name = "json", .help = "print one JSON object"}};
+  for (const std::vector<Option>& more : {TimeOptions(), SearchOptionsOfPlan()}) {
+    options.insert(options.end(), more.begin(), more.end());
+  }
   return {.name = "plan",
-          .summary = "Shows the rank grids, the groups of ranks and their memory; needs no device.",
-          .options =
-              {{.name = "world", .value_name = "N", .help = "plan for N ranks; by default, for the ranks of this job"},
-               {.name = "refit",
-                .value_name = "LAYOUT",
-                .help = "show how the weights of model.path get from the layout of parallel to this one, such as "
-                        "tensor=1,pipeline=2; with --json every move"},
-               {.name = "json", .help = "print one JSON object"}},
+          .summary =
+              "Shows the rank grids, the groups of ranks and their memory; with --on the time of a step, with "
+              "--search the fastest layouts. Needs no device.",
+          .options = std::move(options),
           .positionals = {{.name = kRunFile,
                            .help = "the run's configuration; by default all keys have their defaults",
                            .required = false}},

@@ -8,6 +8,7 @@
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
 #include "launch/layout.h"
+#include "launch/plan_time.h"
 #include "parallel/schedule/draw.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/train_plan.h"
@@ -45,9 +46,11 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   CheckReportPackages(config.run());
   CheckData(config, VocabularyOf(plan.graph));
+  if (arguments.has("json")) return ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments);
   const std::optional<DataSets> data =
       OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph), .reports = false});
   std::cout << ToText(plan) << (data ? ToText(ExtentOf(config, *data), config) : "");
+  if (arguments.has("on")) ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments);
   if (!arguments.has("svg")) return;
   Timeline drawn = plan.drawn;
   if (plan.drawn_micro_batches < plan.micro_batches)
@@ -58,8 +61,10 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
 void Train(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job, arguments.has("dry-run") ? HubParts::kWithoutWeights : HubParts::kAll);
   const ReportForm report = ParseReportForm(arguments.value("report", "rich"));
+  if (arguments.has("json") && !arguments.has("on"))
+    throw InputError("--json requires --on DEVICE: it prints a step's time");
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
-  for (const char* option : {"world", "svg"}) {
+  for (const char* option : {"world", "svg", "on", "json", "assume"}) {
     if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");
   }
   Run(config, report, job);
@@ -68,27 +73,31 @@ void Train(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command TrainCommand() {
-  return {
-      .name = "train",
-      .summary = "Trains according to RUN.yaml. With --dry-run, checks everything and shows the plan.",
-      .options =
-          {{.name = "dry-run",
-            .help = "check everything that needs no device, including the data (tokenized data is "
-                    "kept in data.cache for the run), print the plan (groups, stages, schedule, memory per "
-                    "rank, steps), and stop"},
-           {.name = "world",
-            .value_name = "N",
-            .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
-           {.name = "svg", .value_name = "FILE", .help = "with --dry-run: draw the schedule into a new file"},
-           {.name = "report",
-            .value_name = "FORM",
-            .help =
-                "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
-                "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
-                "said before and after the steps goes to stderr"}},
-      .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
-      .takes_config = true,
-      .run = Train};
+  std::vector<Option> options = {
+      {.name = "dry-run",
+       .help = "check everything that needs no device, including the data (tokenized data is "
+               "kept in data.cache for the run), print the plan (groups, stages, schedule, memory per "
+               "rank, steps), and stop"},
+      {.name = "world",
+       .value_name = "N",
+       .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
+      {.name = "svg", .value_name = "FILE", .help = "with --dry-run: draw the schedule into a new file"},
+      {.name = "report",
+       .value_name = "FORM",
+       .help = "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
+               "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
+               "said before and after the steps goes to stderr"},
+      {.name = "json", .help = "with --dry-run and --on: print only the step's time, one JSON object"}};
+  for (Option option : TimeOptions()) {
+    option.help = "with --dry-run: " + option.help;
+    options.push_back(option);
+  }
+  return {.name = "train",
+          .summary = "Trains according to RUN.yaml. With --dry-run, checks everything and shows the plan.",
+          .options = std::move(options),
+          .positionals = {{.name = kRunFile, .help = "the run's configuration"}},
+          .takes_config = true,
+          .run = Train};
 }
 
 }  // namespace trireme

@@ -57,6 +57,17 @@ struct SavedElements {
   }
 };
 
+// Elements that the operators beside matmuls and attention read and write on a rank for one micro batch: norms with
+// their residual sums, rotary embeddings, activations, the loss.
+struct MovedElements {
+  int64_t forward = 0;
+  int64_t backward = 0;
+  void Add(const MovedElements& other) {
+    forward += other.forward;
+    backward += other.backward;
+  }
+};
+
 class LayerBlock {
  public:
   virtual ~LayerBlock() = default;
@@ -72,6 +83,12 @@ class LayerBlock {
   virtual double FrameFlops(double /*patches*/) const { return 0; }
 
   virtual SavedElements Saved(const ActivationShape& /*shape*/) const { return {}; }
+  // Where a block does not know better: each saved element is written once and read by the next operator; its gradient
+  // also.
+  virtual MovedElements Moved(const ActivationShape& shape) const {
+    const int64_t saved = Saved(shape).none;
+    return {.forward = 2 * saved, .backward = 3 * saved};
+  }
   // The largest chunk of the logits in memory at a time.
   virtual int64_t LogitsBytes(const ActivationShape& /*shape*/) const { return 0; }
 

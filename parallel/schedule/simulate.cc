@@ -33,7 +33,7 @@ bool IsForward(const Action& action) {
 
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, const Durations& durations)
+  Simulation(const Schedule& schedule, const std::vector<Durations>& durations)
       : schedule_(schedule),
         placement_(schedule.placement),
         durations_(durations),
@@ -73,16 +73,17 @@ class Simulation {
     return AdvanceMessages(rank) || computed;
   }
 
-  double DurationOf(ActionKind kind) const {
-    switch (kind) {
+  double DurationOf(int rank, const Action& action) const {
+    const Durations& durations = durations_[static_cast<size_t>(placement_.StageAt(rank, action.chunk))];
+    switch (action.kind) {
       case ActionKind::kForward:
-        return durations_.forward;
+        return durations.forward;
       case ActionKind::kBackward:
-        return durations_.backward_input + durations_.backward_weight;
+        return durations.backward_input + durations.backward_weight;
       case ActionKind::kBackwardInput:
-        return durations_.backward_input;
+        return durations.backward_input;
       default:
-        return durations_.backward_weight;
+        return durations.backward_weight;
     }
   }
 
@@ -107,7 +108,7 @@ class Simulation {
     const double input_at = InputAt(rank, action);
     if (input_at == kUnknown) return false;
     const double start = std::max(queues.compute_free, input_at);
-    queues.compute_free = start + DurationOf(action.kind);
+    queues.compute_free = start + DurationOf(rank, action);
     timeline_.ranks[rank].compute.push_back({action, start, queues.compute_free});
     if (action.kind != ActionKind::kBackwardWeight) {
       made_.At(IsForward(action), placement_.StageAt(rank, action.chunk), action.micro_batch) = queues.compute_free;
@@ -146,6 +147,10 @@ class Simulation {
     return send == kUnknown || recv == kUnknown ? kUnknown : std::max(send, recv);
   }
 
+  double MessageTime(int rank, const Action& message) const {
+    return durations_[static_cast<size_t>(ReceivingStage(rank, message))].message;
+  }
+
   bool AdvanceMessages(int rank) {
     Queues& queues = queues_[rank];
     const std::vector<Step>& steps = schedule_.ranks[rank];
@@ -157,11 +162,11 @@ class Simulation {
     for (const Action& message : batch) {
       const double meets_at = MeetsAt(rank, message);
       if (meets_at == kUnknown) return false;
-      end = std::max(end, meets_at + durations_.message);
+      end = std::max(end, meets_at + MessageTime(rank, message));
     }
     for (const Action& message : batch) {
       const double start = MeetsAt(rank, message);
-      timeline_.ranks[rank].messages.push_back({message, start, start + durations_.message});
+      timeline_.ranks[rank].messages.push_back({message, start, start + MessageTime(rank, message)});
       if (message.is_send()) continue;
       arrived_.At(IsForward(message), ReceivingStage(rank, message), message.micro_batch) = end;
     }
@@ -172,14 +177,23 @@ class Simulation {
 
   const Schedule& schedule_;
   const StagePlacement& placement_;
-  const Durations& durations_;
-  TimeTable made_;         // by the stage that computed it
-  TimeTable arrived_;      // by the stage that received it
-  TimeTable send_posted_;  // by the stage that receives
-  TimeTable recv_posted_;  // by the stage that receives
+  const std::vector<Durations>& durations_;  // of each stage
+  TimeTable made_;                           // by the stage that computed it
+  TimeTable arrived_;                        // by the stage that received it
+  TimeTable send_posted_;                    // by the stage that receives
+  TimeTable recv_posted_;                    // by the stage that receives
   std::vector<Queues> queues_;
   Timeline timeline_;
 };
+
+void CheckDurations(const Durations& durations) {
+  if (durations.forward <= 0 || durations.backward_input <= 0 || durations.backward_weight <= 0 ||
+      durations.message < 0) {
+    throw InputError("durations forward ", durations.forward, ", input gradient ", durations.backward_input,
+                     ", weight gradient ", durations.backward_weight, ", message ", durations.message,
+                     "; wanted compute above 0 and messages not below 0");
+  }
+}
 
 void Measure(RankTimeline& rank, double end) {
   double busy = 0;
@@ -195,13 +209,14 @@ void Measure(RankTimeline& rank, double end) {
 }  // namespace
 
 Timeline Simulate(const Schedule& schedule, const Durations& durations) {
-  if (durations.forward <= 0 || durations.backward_input <= 0 || durations.backward_weight <= 0 ||
-      durations.message < 0) {
-    throw InputError("durations forward ", durations.forward, ", input gradient ", durations.backward_input,
-                     ", weight gradient ", durations.backward_weight, ", message ", durations.message,
-                     "; wanted compute above 0 and messages not below 0");
-  }
-  Timeline timeline = Simulation(schedule, durations).Run();
+  return SimulateStages(schedule, std::vector<Durations>(static_cast<size_t>(schedule.placement.stages()), durations));
+}
+
+Timeline SimulateStages(const Schedule& schedule, const std::vector<Durations>& of_stage) {
+  TRIREME_CHECK(of_stage.size() == static_cast<size_t>(schedule.placement.stages()))
+      << of_stage.size() << " durations for " << schedule.placement.stages() << " stages";
+  for (const Durations& durations : of_stage) CheckDurations(durations);
+  Timeline timeline = Simulation(schedule, of_stage).Run();
   timeline.chunks = schedule.placement.chunks;
   const char* batches = schedule.micro_batches == 1 ? " micro batch" : " micro batches";
   timeline.title =

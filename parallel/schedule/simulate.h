@@ -45,4 +45,7 @@ struct Timeline {
 // the batch that brings its input.
 Timeline Simulate(const Schedule& schedule, const Durations& durations);
 
+// The same where stages differ: one entry per stage, whose message is what brings its inputs and gradients to it.
+Timeline SimulateStages(const Schedule& schedule, const std::vector<Durations>& of_stage);
+
 }  // namespace trireme

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "core/device/cann_info.h"
 #include "core/packing/packed_parts.h"
 #include "parallel/experts/dispatch_plan.h"
+#include "parallel/graph/like_layers.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
 #include "parallel/sharding/optimizers.h"
@@ -44,7 +47,10 @@ int64_t TwoLargest(std::vector<int64_t> values) {
 class Planner {
  public:
   explicit Planner(const MemoryInputs& inputs)
-      : in_(inputs), parallel_(inputs.config.parallel()), recompute_(inputs.config.memory().recompute()) {
+      : in_(inputs),
+        parallel_(inputs.config.parallel()),
+        recompute_(inputs.config.memory().recompute()),
+        like_(LikeLayers(inputs.graph)) {
     const Config& config = inputs.config;
     const int64_t tokens = int64_t{config.run().micro_batch()} * config.data().max_length();
     shape_ = {.tokens = DivideUp(tokens, parallel_.context()),
@@ -55,13 +61,15 @@ class Planner {
               .qkv_once = inputs.cuda,
               .logit_bytes = inputs.cuda ? kGpuLogitBytes : kLogitBytes};
     if (ExpectsExchange(config, inputs.npu)) shape_.expert_room = RoomOfExperts();
-    for (const Layer& layer : in_.graph.layers) {
+    for (size_t i = 0; i < in_.graph.layers.size(); ++i) {
+      const size_t like = like_[i];
+      const Layer& layer = in_.graph.layers[i];
       for (const bool trained : {false, true}) {
-        dense_[trained].push_back(ElementsOf(layer, GridKind::kDense, trained));
-        experts_[trained].push_back(ElementsOf(layer, GridKind::kExpert, trained));
+        dense_[trained].push_back(like < i ? dense_[trained][like] : ElementsOf(layer, GridKind::kDense, trained));
+        experts_[trained].push_back(like < i ? experts_[trained][like] : ElementsOf(layer, GridKind::kExpert, trained));
       }
-      packed_[0].push_back(PackedBytesOf(layer, GridKind::kDense));
-      packed_[1].push_back(PackedBytesOf(layer, GridKind::kExpert));
+      packed_[0].push_back(like < i ? packed_[0][like] : PackedBytesOf(layer, GridKind::kDense));
+      packed_[1].push_back(like < i ? packed_[1][like] : PackedBytesOf(layer, GridKind::kExpert));
     }
   }
 
@@ -81,7 +89,9 @@ class Planner {
     }
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;
+    std::set<size_t> kinds;
     for (size_t layer : LayersOn(pipeline_rank)) {
+      if (!kinds.insert(like_[layer]).second) continue;
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
       of_experts = std::max(of_experts, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
       of_mlp = std::max(of_mlp, MlpTemporaryBytes(in_.graph.layers[layer], shape_));
@@ -126,6 +136,7 @@ class Planner {
   // The largest matrix that is decoded at once: of experts one.
   int64_t LargestPacked(const std::vector<size_t>& layers) const {
     int64_t most = 0;
+    if (!in_.graph.packing) return most;
     for (const size_t layer : layers) {
       for (const Parameter& parameter : ParametersOf(in_.graph, in_.graph.layers[layer], SplitOf(parallel_))) {
         if (!parameter.packed) continue;
@@ -300,6 +311,34 @@ class Planner {
     return shape;
   }
 
+  struct LayerBytes {  // of one micro batch
+    int64_t saved = 0, on_host = 0, deferred = 0, remade = 0;
+  };
+
+  LayerBytes BytesOf(size_t index) const {
+    const Recompute recompute = RecomputeOf(index);
+    const auto [at, is_new] = bytes_.try_emplace({like_[index], recompute});
+    if (is_new) at->second = ComputeBytes(in_.graph.layers[index], recompute);
+    return at->second;
+  }
+
+  LayerBytes ComputeBytes(const Layer& layer, Recompute recompute) const {
+    const ActivationShape shape = ShapeIn(layer);
+    const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape) : 0;
+    const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape) : 0) + MagnitudeBytes(in_.graph, layer, shape);
+    const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
+    const bool all_again = recompute == RECOMPUTE_FULL;
+    const bool leaves = all_again && in_.config.memory().offload_activations() && DecoderOf(layer.spec) != nullptr;
+    const int64_t input = SavedActivationBytes(layer, recompute, shape);
+    LayerBytes bytes;
+    (leaves ? bytes.on_host : bytes.saved) += input;
+    bytes.saved += (again ? 0 : statistics) + (all_again ? 0 : pairs);
+    bytes.deferred = DeferredBytes(layer, recompute, shape);
+    bytes.remade = RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
+                   (all_again ? pairs : 0) + (leaves ? input : 0);
+    return bytes;
+  }
+
   void PlanActivations(int pipeline_rank, RankMemory& memory) const {
     const size_t first = FirstTrained(in_.graph);
     std::vector<int64_t> saved(in_.placement.chunks, 0), deferred = saved, on_host = saved;
@@ -307,20 +346,11 @@ class Planner {
     for (int chunk = 0; chunk < in_.placement.chunks; ++chunk) {
       const StageLayers& stage = StageAt(pipeline_rank, chunk);
       for (size_t i = std::max<size_t>(stage.begin, first); i < stage.end; ++i) {
-        const Layer& layer = in_.graph.layers[i];
-        const ActivationShape shape = ShapeIn(layer);
-        const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape) : 0;
-        const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape) : 0) + MagnitudeBytes(in_.graph, layer, shape);
-        const Recompute recompute = RecomputeOf(i);
-        const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
-        const bool all_again = recompute == RECOMPUTE_FULL;
-        const bool leaves = all_again && in_.config.memory().offload_activations() && DecoderOf(layer.spec) != nullptr;
-        const int64_t input = SavedActivationBytes(layer, recompute, shape);
-        (leaves ? on_host : saved)[chunk] += input;
-        saved[chunk] += (again ? 0 : statistics) + (all_again ? 0 : pairs);
-        deferred[chunk] += DeferredBytes(layer, recompute, shape);
-        remade = std::max(remade, RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
-                                      (all_again ? pairs : 0) + (leaves ? input : 0));
+        const LayerBytes bytes = BytesOf(i);
+        saved[chunk] += bytes.saved;
+        on_host[chunk] += bytes.on_host;
+        deferred[chunk] += bytes.deferred;
+        remade = std::max(remade, bytes.remade);
       }
     }
     memory.activations = PeakOf(pipeline_rank, saved, deferred) + remade;
@@ -345,9 +375,11 @@ class Planner {
   const MemoryInputs& in_;
   const ParallelConfig& parallel_;
   Recompute recompute_;
+  std::vector<size_t> like_;  // for each layer the first one that is alike
   ActivationShape shape_;
   std::vector<int64_t> dense_[2],
-      experts_[2];                  // [trained][layers] elements of a rank's parameters on each grid
+      experts_[2];  // [trained][layers] elements of a rank's parameters on each grid
+  mutable std::map<std::pair<size_t, Recompute>, LayerBytes> bytes_;  // by kind of layer
   std::vector<int64_t> packed_[2];  // [dense, experts][layers] bytes of those that are packed
 };
 
@@ -361,10 +393,15 @@ bool PlansForCuda(const Config& config) {
   return config.device() == DEVICE_CUDA || (config.device() == DEVICE_AUTO && CannProvider() == "cuda");
 }
 
-std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs) {
+std::vector<RankMemory> PlanPositions(const MemoryInputs& inputs) {
   const Planner planner(inputs);
   std::vector<RankMemory> positions;
   for (int rank = 0; rank < inputs.placement.ranks; ++rank) positions.push_back(planner.Position(rank));
+  return positions;
+}
+
+std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs) {
+  const std::vector<RankMemory> positions = PlanPositions(inputs);
   const std::vector<int> communicators_mb = inputs.groups.DeviceMemoryMb();
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < inputs.grids.world(); ++rank) {

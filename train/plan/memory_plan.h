@@ -49,6 +49,9 @@ struct MemoryInputs {
 // One entry per rank. Parameters that the layout cannot split are input errors with the numbers.
 std::vector<RankMemory> PlanMemory(const MemoryInputs& inputs);
 
+// The same for each pipeline rank, without communicators: the ranks of one are alike.
+std::vector<RankMemory> PlanPositions(const MemoryInputs& inputs);
+
 // A table in MiB, one line for all ranks with equal needs.
 std::string ToText(const std::vector<RankMemory>& ranks);
 

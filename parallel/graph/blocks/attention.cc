@@ -69,6 +69,15 @@ class Attention : public LayerBlock {
                              input);
   }
 
+  // The norm with the residual sum before it, and the rotary embedding of queries, keys and values as they are split
+  // into heads.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t norm = spec_.hidden * shape.TokensBetween() * (spec_.norms.output ? 2 : 1);
+    const int64_t heads = (HeadsHere(spec_.heads, shape) + 2 * HeadsHere(spec_.kv_heads, shape)) * spec_.head_dim;
+    const int64_t turned = 2 * heads * shape.tokens;
+    return {.forward = 4 * norm + turned, .backward = 6 * norm + turned};
+  }
+
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value",
                   spec_.window > 0 ? Concat(", window ", spec_.window) : "",

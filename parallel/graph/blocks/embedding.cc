@@ -13,6 +13,12 @@ class Embedding : public LayerBlock {
   void Declare(Declarer& declare) const override {
     declare.Vocabulary("embedding.weight", spec_.vocabulary, spec_.hidden);
   }
+  // Rows looked up; their gradients added to the table's.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t rows = spec_.hidden * shape.tokens;
+    return {.forward = 2 * rows, .backward = 3 * rows};
+  }
+
   std::string ToText() const override { return Concat("embedding ", spec_.vocabulary, " x ", spec_.hidden); }
 
  private:

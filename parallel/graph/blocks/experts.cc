@@ -40,6 +40,15 @@ class Experts : public LayerBlock {
     return SavedElements::Of(residual + norm + rows + 3 * activated, norm + activated, 0);
   }
 
+  // The norm, the router's scores, the tokens' way to the rows of their experts and back, and silu(gate) · up.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t between = shape.TokensBetween(), choices = shape.ExpertRows(spec_.router.top_k);
+    const int64_t norm = spec_.hidden * between, scores = 4 * spec_.router.experts * between;
+    const int64_t rows = 4 * spec_.hidden * choices * shape.expert_tensor;
+    const int64_t activated = spec_.shared_ffn / shape.tensor * shape.tokens + spec_.ffn * choices;
+    return {.forward = 4 * norm + scores + rows + 3 * activated, .backward = 6 * norm + scores + rows + 5 * activated};
+  }
+
   std::string ToText() const override {
     const std::string text =
         Concat(spec_.router.top_k, " of ", spec_.router.experts, " experts ", spec_.hidden, " > ", spec_.ffn);

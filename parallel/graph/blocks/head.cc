@@ -42,6 +42,13 @@ class Head : public LayerBlock {
     return scaled + token_bytes * std::min(shape.tokens, std::max<int64_t>(shape.logit_bytes / token_bytes, 1));
   }
 
+  // The norm, and the logits: statistics of the loss forward, their gradient backward.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t norm = (1 + spec_.mtp_depths) * spec_.hidden * shape.TokensBetween();
+    const int64_t logits = spec_.scores ? 0 : (1 + spec_.mtp_depths) * spec_.vocabulary / shape.tensor * shape.tokens;
+    return {.forward = 4 * norm + 2 * logits, .backward = 6 * norm + 2 * logits};
+  }
+
   std::string ToText() const override {
     if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
     return Concat("head ", spec_.hidden, " > ", spec_.vocabulary, spec_.tied ? ", tied to the embedding" : "",

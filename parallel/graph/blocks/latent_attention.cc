@@ -55,6 +55,14 @@ class LatentAttention : public LayerBlock {
     return SavedElements::Of(input + norm + heads + attended, norm + attended, input);
   }
 
+  // The norms of the hidden state and of the latent vectors, and queries, keys and values put together.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t norm =
+        spec_.hidden * shape.TokensBetween() + (latent_.query_rank + latent_.kv_rank) * shape.tokens / 2;
+    const int64_t heads = spec_.heads / shape.tensor * (2 * latent_.head_dim() + latent_.value_dim);
+    return {.forward = 4 * norm + 2 * heads * shape.tokens, .backward = 6 * norm + 2 * heads * shape.tokens};
+  }
+
   std::string ToText() const override {
     return Concat("attention ", spec_.heads, " heads of ", spec_.head_dim, " (", spec_.kv_heads, " key-value)");
   }

@@ -27,6 +27,13 @@ class Mlp : public LayerBlock {
     return SavedElements::Of(residual + norm + 3 * activated + output, norm + activated, 0);
   }
 
+  // The norm with the residual sum before it, and silu(gate) · up.
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t norm = spec_.hidden * shape.TokensBetween() * (spec_.norms.output ? 2 : 1);
+    const int64_t activated = spec_.ffn / shape.tensor * shape.tokens;
+    return {.forward = 4 * norm + 3 * activated, .backward = 6 * norm + 5 * activated};
+  }
+
   std::string ToText() const override { return Concat("mlp ", spec_.hidden, " > ", spec_.ffn); }
 
  private:

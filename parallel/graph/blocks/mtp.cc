@@ -45,6 +45,13 @@ class MultiToken : public LayerBlock {
     return saved;
   }
 
+  MovedElements Moved(const ActivationShape& shape) const override {
+    const int64_t states = hidden_ * shape.TokensBetween();
+    MovedElements moved{.forward = 12 * states, .backward = 18 * states};
+    for (const BlockPointer& block : decoder_) moved.Add(block->Moved(shape));
+    return moved;
+  }
+
   std::string ToText() const override {
     return Concat("predicts t+", depth_ + 1, ": ",
                   Join(decoder_, ", ", [](const BlockPointer& block) { return block->ToText(); }));

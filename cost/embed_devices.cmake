@@ -1,0 +1,10 @@
+# Writes the device files INPUTS (separated by commas) into OUTPUT as raw strings.
+string(REPLACE "," ";" files "${INPUTS}")
+set(text "#include \"cost/device_files.h\"\nnamespace trireme {\nconst std::vector<DeviceFile>& DeviceFiles() {\n  static const std::vector<DeviceFile> files = {\n")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME_WE)
+  file(READ "${file}" content)
+  string(APPEND text "{\"${name}\", R\"device(${content})device\"},\n")
+endforeach()
+string(APPEND text "};\n  return files;\n}\n}  // namespace trireme\n")
+file(WRITE "${OUTPUT}" "${text}")

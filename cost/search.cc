@@ -1,0 +1,285 @@
+// Cores (how layers are split, micro batch, recomputation) by a bound on their passes; within a core pipelines and what
+// data-parallel ranks shard, by a bound on the step. Both stop at the slowest of the best layouts found.
+#include "cost/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/schedule/schedules.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kUsable = 0.95;       // of a device's memory: the rest is the driver's and the allocator's
+constexpr int64_t kLeastTokens = 512;  // that context parallelism leaves a rank
+
+std::vector<int> DivisorsOf(int64_t number, int64_t most) {
+  std::vector<int> divisors;
+  for (int64_t d = 1; d <= std::min(number, most); ++d) {
+    if (number % d == 0) divisors.push_back(static_cast<int>(d));
+  }
+  return divisors;
+}
+
+// Keys that the user holds on to.
+class Fixed {
+ public:
+  explicit Fixed(const std::vector<std::string>& items) {
+    static const std::set<std::string> kKnown = {
+        "parallel.tensor",         "parallel.pipeline",       "parallel.context",  "parallel.expert",
+        "parallel.expert_tensor",  "parallel.zero",           "parallel.replicas", "parallel.schedule",
+        "parallel.ulysses",        "parallel.virtual_stages", "memory.recompute",  "run.micro_batch",
+        "memory.offload_optimizer"};
+    for (const std::string& item : items) {
+      const size_t equals = item.find('=');
+      const std::string key = item.substr(0, equals);
+      if (equals == std::string::npos || !kKnown.contains(key)) {
+        throw InputError("--fix ", item, ": wanted KEY=VALUE with a key that the search varies: ", Join(kKnown));
+      }
+      values_[key] = item.substr(equals + 1);
+    }
+  }
+  bool Allows(const std::string& key, const std::string& value) const {
+    const auto found = values_.find(key);
+    return found == values_.end() || found->second == value;
+  }
+  bool Allows(const std::string& key, int value) const { return Allows(key, std::to_string(value)); }
+  std::vector<int> Of(const std::string& key, const std::vector<int>& choices) const {
+    std::vector<int> left;
+    std::copy_if(choices.begin(), choices.end(), std::back_inserter(left), [&](int c) { return Allows(key, c); });
+    return left;
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+class Search {
+ public:
+  Search(const Config& config, const LayerGraph& graph, const DeviceRates& device, const Assumptions& assumptions,
+         int world, const SearchOptions& options)
+      : config_(config),
+        graph_(graph),
+        device_(device),
+        world_(world),
+        options_(options),
+        fixed_(options.fix),
+        model_(config, graph, device, assumptions) {}
+
+  SearchResult Run() {
+    std::vector<std::pair<double, Layout>> cores = Cores();
+    std::sort(cores.begin(), cores.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [bound, core] : cores) {
+      if (options_.prune && bound >= Slowest()) break;
+      Extend(core);
+    }
+    if (result_.found.empty()) RefuseWorld(cores.empty());
+    return std::move(result_);
+  }
+
+ private:
+  // Everything that a layer's own cost depends on.
+  std::vector<std::pair<double, Layout>> Cores() {
+    std::vector<std::pair<double, Layout>> cores;
+    for (const int tensor : fixed_.Of("parallel.tensor", DivisorsOf(world_, world_))) {
+      for (const int expert : fixed_.Of("parallel.expert", ExpertSizes())) {
+        for (const int expert_tensor : fixed_.Of("parallel.expert_tensor", ExpertTensorSizes())) {
+          Layout layout{.world = world_, .tensor = tensor, .expert = expert, .expert_tensor = expert_tensor};
+          layout.sequence = config_.parallel().sequence();
+          if (world_ % (expert * expert_tensor) == 0 && model_.Splits(layout)) AddContexts(layout, cores);
+        }
+      }
+    }
+    return cores;
+  }
+
+  void AddContexts(Layout layout, std::vector<std::pair<double, Layout>>& cores) {
+    const int64_t length = config_.data().max_length();
+    const int most = static_cast<int>(std::max<int64_t>(length / kLeastTokens, 1));
+    for (const int context : fixed_.Of("parallel.context", DivisorsOf(world_ / layout.tensor, most))) {
+      for (const int ulysses : fixed_.Of("parallel.ulysses", UlyssesSizes(layout.tensor, context))) {
+        for (const int micro_batch : fixed_.Of("run.micro_batch", MicroBatchSizes(layout.tensor * context))) {
+          for (const Recompute recompute : {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL}) {
+            if (!fixed_.Allows("memory.recompute", RecomputeName(recompute))) continue;
+            layout.context = context;
+            layout.ulysses = ulysses;
+            layout.micro_batch = micro_batch;
+            layout.recompute = recompute;
+            cores.emplace_back(model_.PassesBound(layout), layout);
+          }
+        }
+      }
+    }
+  }
+
+  // All pipelines and shardings of a core that may be among the best.
+  void Extend(Layout layout) {
+    std::vector<std::pair<double, Layout>> candidates;
+    const int wide = layout.tensor * layout.context;
+    for (const int pipeline : fixed_.Of("parallel.pipeline", DivisorsOf(world_ / wide, DecodersIn(graph_)))) {
+      layout.pipeline = pipeline;
+      const int ranks = world_ / pipeline;
+      if (layout.data() * layout.micro_batch > config_.run().global_batch()) continue;
+      if (ranks % (layout.expert * layout.expert_tensor) != 0) continue;
+      for (const auto& [schedule, chunks] : Schedules(pipeline)) {
+        layout.schedule = schedule;
+        layout.virtual_stages = chunks;
+        AddShardings(layout, candidates);
+      }
+    }
+    std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [bound, candidate] : candidates) {
+      if (options_.prune && bound >= Slowest()) return;
+      Consider(candidate);
+    }
+  }
+
+  void AddShardings(Layout layout, std::vector<std::pair<double, Layout>>& candidates) {
+    for (const int zero : fixed_.Of("parallel.zero", {0, 1, 2, 3})) {
+      for (const int replicas : fixed_.Of("parallel.replicas", ReplicaCounts(layout, zero))) {
+        for (const bool offload : {false, true}) {
+          if (!fixed_.Allows("memory.offload_optimizer", offload ? "true" : "false")) continue;
+          layout.zero = zero;
+          layout.replicas = replicas;
+          layout.offload_optimizer = offload;
+          ++result_.considered;
+          const double memory = model_.MemoryBound(layout);
+          least_memory_ = std::min(least_memory_, memory);
+          if (memory > Room()) continue;
+          const double bound = model_.LowerBound(layout);
+          if (!options_.prune || bound < Slowest()) candidates.emplace_back(bound, layout);
+        }
+      }
+    }
+  }
+
+  void Consider(const Layout& layout) {
+    const RankMemory memory = model_.Memory(layout);
+    const auto bytes = static_cast<double>(memory.device());
+    if (bytes > Room()) {
+      least_planned_ = std::min(least_planned_, bytes);
+      return;
+    }
+    ++result_.timed;
+    StepEstimate step = model_.Time(layout);
+    step.memory_gib = bytes / (1 << 30);
+    if (step.step_seconds >= Slowest()) return;
+    const FoundLayout found{layout, step};
+    const auto after = std::upper_bound(
+        result_.found.begin(), result_.found.end(), found,
+        [](const FoundLayout& a, const FoundLayout& b) { return a.step.step_seconds < b.step.step_seconds; });
+    result_.found.insert(after, found);
+    if (result_.found.size() > static_cast<size_t>(options_.best)) result_.found.pop_back();
+  }
+
+  double Slowest() const {
+    const bool full = result_.found.size() >= static_cast<size_t>(options_.best);
+    return full ? result_.found.back().step.step_seconds : std::numeric_limits<double>::infinity();
+  }
+  double Room() const { return kUsable * device_.memory_gib * (1 << 30); }
+
+  std::vector<int> ExpertSizes() const {
+    for (const Layer& layer : graph_.layers) {
+      const DecoderSpec* decoder = DecoderOf(layer.spec);
+      if (decoder != nullptr && decoder->experts) return DivisorsOf(decoder->experts->router.experts, world_);
+    }
+    return {1};
+  }
+  std::vector<int> ExpertTensorSizes() const {
+    return HasExperts(graph_) ? DivisorsOf(8, world_) : std::vector<int>{1};
+  }
+
+  std::vector<int> UlyssesSizes(int tensor, int context) const {
+    int64_t heads = 0;
+    for (const Layer& layer : graph_.layers) {
+      const DecoderSpec* decoder = DecoderOf(layer.spec);
+      if (decoder != nullptr && !decoder->attention.delta) heads = decoder->attention.heads;
+    }
+    std::vector<int> sizes;
+    for (const int size : DivisorsOf(context, context)) {
+      if (size == 1 || heads / tensor % size == 0) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  // Powers of two, as far as any data parallelism leaves rows for them.
+  std::vector<int> MicroBatchSizes(int wide) const {
+    const int64_t rows = config_.run().global_batch();
+    std::vector<int> sizes;
+    for (int size = 1; size <= std::min<int64_t>(rows, 64); size *= 2) {
+      const int64_t least_data =
+          std::max<int64_t>(world_ / (int64_t{wide} * std::max<int64_t>(DecodersIn(graph_), 1)), 1);
+      if (rows % size == 0 && size * least_data <= rows) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  std::vector<int> ReplicaCounts(const Layout& layout, int zero) const {
+    if (zero == 0 || layout.data() == 1) return {1};
+    const int expert_data = world_ / (layout.expert * layout.expert_tensor * layout.pipeline);
+    std::vector<int> counts;
+    for (const int count : DivisorsOf(layout.data(), layout.data())) {
+      const bool splits = count == 1 || (zero == 3 && expert_data % count == 0 && layout.data() / count > 1);
+      if (splits) counts.push_back(count);
+    }
+    return counts;
+  }
+
+  std::vector<std::pair<std::string, int>> Schedules(int pipeline) {
+    const auto found = schedules_.find(pipeline);
+    if (found != schedules_.end()) return found->second;
+    std::vector<std::pair<std::string, int>> list;
+    const int64_t decoders = DecodersIn(graph_);
+    for (const std::string& name : ScheduleNames()) {
+      if (!fixed_.Allows("parallel.schedule", name) || (pipeline == 1 && name != "1f1b")) continue;
+      const int most = name == "interleaved" ? static_cast<int>(decoders / pipeline) : 2;
+      for (int chunks = name == "1f1b" || name == "zero_bubble" ? 1 : 2; chunks <= most; ++chunks) {
+        const bool one = name == "1f1b" || name == "zero_bubble";
+        if (one && chunks > 1) break;
+        if (int64_t{pipeline} * chunks > decoders || !fixed_.Allows("parallel.virtual_stages", chunks)) continue;
+        if (name == "interleaved" && decoders % (pipeline * chunks) != 0 && chunks > 8) continue;
+        list.emplace_back(name, chunks);
+      }
+    }
+    return schedules_[pipeline] = list;
+  }
+
+  [[noreturn]] void RefuseWorld(bool no_core) const {
+    const double room = Room() / (1 << 30);
+    const double least = std::min(least_planned_, least_memory_ > Room() ? least_memory_ : least_planned_) / (1 << 30);
+    if (no_core || result_.considered == 0) {
+      throw InputError("no layout of ", world_, " ranks divides ", graph_.family,
+                       " and run.global_batch = ", config_.run().global_batch(),
+                       " under what is fixed; raise run.global_batch, or fix less");
+    }
+    throw InputError("no layout of ", world_, " x ", device_.name, " fits: the smallest needs ", least,
+                     " GiB per rank, ", least - room, " more than the ", room,
+                     " that may be used; add ranks, or lower data.max_length");
+  }
+
+  const Config& config_;
+  const LayerGraph& graph_;
+  const DeviceRates& device_;
+  const int world_;
+  const SearchOptions& options_;
+  const Fixed fixed_;
+  StepModel model_;
+  SearchResult result_;
+  std::map<int, std::vector<std::pair<std::string, int>>> schedules_;
+  double least_memory_ = std::numeric_limits<double>::infinity();
+  double least_planned_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+SearchResult SearchLayouts(const Config& config, const LayerGraph& graph, const DeviceRates& device,
+                           const Assumptions& assumptions, int world, const SearchOptions& options) {
+  return Search(config, graph, device, assumptions, world, options).Run();
+}
+
+}  // namespace trireme

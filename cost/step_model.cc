@@ -1,0 +1,479 @@
+#include "cost/step_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.h"
+#include "parallel/graph/costs.h"
+#include "parallel/graph/like_layers.h"
+#include "parallel/graph/parameters.h"
+#include "parallel/schedule/schedules.h"
+#include "parallel/sharding/optimizers.h"
+#include "session/run_plan.h"
+#include "stages/preference_check.h"
+#include "train/plan/activations.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+constexpr double kHostGbs = 25, kHostUpdateGbs = 60;  // to host memory and back; of an update there
+
+// Once the pipeline is full its pattern repeats: three rounds show all of it.
+int Shown(int micro_batches, int pipeline) { return std::min(micro_batches, 3 * pipeline); }
+
+double ElementBytes(const Config& config) { return config.model().dtype() == DTYPE_FP32 ? 4 : 2; }
+
+// Bytes that an update reads and writes per parameter of the rank's share.
+double UpdateBytes(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const double moment = optimizer.moments() == MOMENTS_BF16 ? 2 : optimizer.moments() == MOMENTS_8BIT ? 1 : 4;
+  const double master = optimizer.masters() == MASTERS_FP32 ? 8 : optimizer.masters() == MASTERS_SPLIT ? 4 : 2;
+  const auto states = static_cast<double>(OptimizerStates(optimizer.name()).size());
+  return 4 + master + 2 * states * moment + ElementBytes(config) + (optimizer.clip() > 0 ? 4 : 0);
+}
+
+int UlyssesOf(const ParallelConfig& parallel) {
+  if (parallel.context_method() == CONTEXT_ULYSSES) return parallel.context();
+  return parallel.context_method() == CONTEXT_HYBRID ? std::min(parallel.ulysses(), parallel.context()) : 1;
+}
+
+}  // namespace
+
+Layout LayoutOf(const Config& config, int world) {
+  const ParallelConfig& parallel = config.parallel();
+  return {.world = world,
+          .tensor = parallel.tensor(),
+          .pipeline = parallel.pipeline(),
+          .context = parallel.context(),
+          .expert = parallel.expert(),
+          .expert_tensor = parallel.expert_tensor(),
+          .ulysses = UlyssesOf(parallel),
+          .sequence = parallel.sequence(),
+          .zero = parallel.zero(),
+          .replicas = parallel.replicas(),
+          .schedule = parallel.schedule(),
+          .virtual_stages = parallel.virtual_stages(),
+          .recompute = config.memory().recompute(),
+          .offload_optimizer = config.memory().offload_optimizer(),
+          .micro_batch = config.run().micro_batch()};
+}
+
+Config WithLayout(Config config, const Layout& layout) {
+  ParallelConfig& parallel = *config.mutable_parallel();
+  parallel.set_tensor(layout.tensor);
+  parallel.set_pipeline(layout.pipeline);
+  parallel.set_context(layout.context);
+  parallel.set_expert(layout.expert);
+  parallel.set_expert_tensor(layout.expert_tensor);
+  parallel.set_sequence(layout.sequence);
+  parallel.set_zero(layout.zero);
+  parallel.set_replicas(layout.replicas);
+  parallel.set_schedule(layout.schedule);
+  parallel.set_virtual_stages(layout.virtual_stages);
+  if (layout.context > 1) {
+    parallel.set_context_method(layout.ulysses == 1                ? CONTEXT_RING
+                                : layout.ulysses == layout.context ? CONTEXT_ULYSSES
+                                                                   : CONTEXT_HYBRID);
+    parallel.set_ulysses(std::max(layout.ulysses, 1));
+  }
+  config.mutable_memory()->set_recompute(layout.recompute);
+  config.mutable_memory()->set_offload_optimizer(layout.offload_optimizer);
+  config.mutable_run()->set_micro_batch(layout.micro_batch);
+  return config;
+}
+
+StepModel::StepModel(const Config& config, const LayerGraph& graph, const DeviceRates& device,
+                     const Assumptions& assumptions)
+    : config_(config),
+      graph_(graph),
+      device_(device),
+      assumptions_(assumptions),
+      pricer_(device, assumptions),
+      links_(device),
+      like_(LikeLayers(graph)),
+      first_trained_(FirstTrained(graph)),
+      length_(int64_t{config.data().max_length()} * (HasPairs(config.stage()) ? 2 : 1)) {
+  if (assumptions.fp8 && device.fp8_tflops == 0) throw InputError("--assume precision=fp8: ", device.name, " has none");
+}
+
+LayerLayout StepModel::LayerLayoutOf(const Layout& layout) const {
+  return {.tensor = layout.tensor,
+          .sequence = layout.sequence,
+          .context = layout.context,
+          .ulysses = layout.ulysses,
+          .expert = layout.expert,
+          .expert_tensor = layout.expert_tensor,
+          .micro_batch = layout.micro_batch,
+          .length = length_,
+          .element_bytes = ElementBytes(config_)};
+}
+
+const std::vector<LayerWork>& StepModel::Works(const Layout& layout) {
+  const auto key = std::tuple(layout.tensor, layout.sequence, layout.expert, layout.expert_tensor);
+  const auto found = works_.find(key);
+  if (found != works_.end()) return found->second;
+  const TensorSplit split{layout.tensor, layout.sequence, layout.expert, layout.expert_tensor};
+  std::vector<LayerWork> works;
+  for (size_t i = 0; i < graph_.layers.size(); ++i) {
+    works.push_back(like_[i] == i ? WorkOf(graph_, graph_.layers[i], split) : works[like_[i]]);
+  }
+  return works_.emplace(key, std::move(works)).first->second;
+}
+
+const std::vector<LayerCost>& StepModel::Costs(const Layout& layout) {
+  const LayerKey key{LayerLayoutOf(layout), static_cast<int>(layout.recompute)};
+  const auto found = costs_.find(key);
+  if (found != costs_.end()) return found->second;
+  const std::vector<LayerWork>& works = Works(layout);
+  const auto every = static_cast<size_t>(config_.memory().recompute_every());
+  const size_t embedding = EmbeddingIndex(graph_);
+  std::map<std::pair<size_t, int>, LayerCost> priced;
+  std::vector<LayerCost> costs;
+  for (size_t i = 0; i < graph_.layers.size(); ++i) {
+    const bool skipped = layout.recompute == RECOMPUTE_FULL && i > embedding && (i - embedding - 1) % every != 0;
+    const Recompute recompute = skipped ? RECOMPUTE_NONE : layout.recompute;
+    const bool differentiated = i >= first_trained_;
+    const std::pair<size_t, int> like(like_[i], 2 * static_cast<int>(recompute) + (differentiated ? 1 : 0));
+    auto at = priced.find(like);
+    if (at == priced.end()) {
+      const LayerCost cost = pricer_.Price(graph_.layers[i], works[i], std::get<0>(key), recompute, differentiated);
+      at = priced.emplace(like, cost).first;
+    }
+    costs.push_back(at->second);
+  }
+  return costs_.emplace(key, std::move(costs)).first->second;
+}
+
+const std::vector<StageLayers>& StepModel::Stages(int stages) {
+  const auto found = stages_.find(stages);
+  if (found != stages_.end()) return found->second;
+  const auto& listed = config_.parallel().stage_layers();
+  const std::vector<int> wanted(listed.begin(), listed.end());
+  return stages_.emplace(stages, PartitionLayers(graph_, stages, wanted, config_.data().max_length())).first->second;
+}
+
+const StagePlacement& StepModel::PlacementOf(const Layout& layout) const {
+  const auto key = std::tuple(layout.schedule, layout.pipeline, layout.virtual_stages);
+  const auto found = placements_.find(key);
+  if (found != placements_.end()) return found->second;
+  const PipelineShape shape{layout.pipeline, 1, layout.virtual_stages};
+  return placements_.emplace(key, MakeComputeOrder(layout.schedule, shape).placement).first->second;
+}
+
+bool StepModel::Splits(const Layout& layout) {
+  try {
+    Works(layout);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+int StepModel::MicroBatches(const Layout& layout) const {
+  const int64_t round = int64_t{layout.micro_batch} * layout.data();
+  return static_cast<int>((config_.run().global_batch() + round - 1) / round);
+}
+
+const Schedule& StepModel::Table(const Layout& layout, int micro_batches) {
+  const auto key = std::tuple(layout.schedule, layout.pipeline, layout.virtual_stages, micro_batches);
+  const auto found = tables_.find(key);
+  if (found != tables_.end()) return found->second;
+  const PipelineShape shape{layout.pipeline, micro_batches, layout.virtual_stages};
+  return tables_.emplace(key, MakeSchedule(layout.schedule, shape, 0)).first->second;
+}
+
+// In which passes follow each other on each rank, as if all took equally long: it decides what is alive at once.
+const Timeline& StepModel::Order(const Layout& layout) {
+  const int shown = Shown(MicroBatches(layout), layout.pipeline);
+  const auto key = std::tuple(layout.schedule, layout.pipeline, layout.virtual_stages, shown);
+  const auto found = orders_.find(key);
+  if (found != orders_.end()) return found->second;
+  Timeline timeline = Simulate(Table(layout, shown), Durations{});
+  for (RankTimeline& rank : timeline.ranks) rank.messages = {};
+  return orders_.emplace(key, std::move(timeline)).first->second;
+}
+
+const std::vector<StepModel::Stage>& StepModel::StagesOf(const Layout& layout) {
+  const std::tuple key{LayerKey{LayerLayoutOf(layout), static_cast<int>(layout.recompute)},
+                       PlacementOf(layout).stages()};
+  if (!sums_.empty() && key == summed_) return sums_;
+  const std::vector<LayerCost>& costs = Costs(layout);
+  const std::vector<LayerWork>& works = Works(layout);
+  std::vector<Stage>& stages = sums_;
+  stages.clear();
+  summed_ = key;
+  const bool reference = NeedsSecondModel(config_) || WantsReference(config_);
+  for (const StageLayers& layers : Stages(PlacementOf(layout).stages())) {
+    Stage& stage = stages.emplace_back();
+    for (size_t i = layers.begin; i < layers.end; ++i) {
+      stage.forward.Add(costs[i].forward, reference ? 2 : 1);  // a reference passes the same rows before
+      stage.input.Add(costs[i].input);
+      stage.weight.Add(costs[i].weight);
+      stage.dense += static_cast<double>(works[i].dense);
+      stage.experts += static_cast<double>(works[i].experts);
+      stage.trained_dense += static_cast<double>(works[i].trained_dense);
+      stage.trained_experts += static_cast<double>(works[i].trained_experts);
+      stage.layers += 1;
+    }
+  }
+  return stages;
+}
+
+StepModel::Stage StepModel::RankSum(const Layout& layout, const std::vector<Stage>& stages, int rank) const {
+  const StagePlacement& placement = PlacementOf(layout);
+  Stage sum;
+  for (int chunk = 0; chunk < placement.chunks; ++chunk) {
+    const Stage& stage = stages[static_cast<size_t>(placement.StageAt(rank, chunk))];
+    sum.forward.Add(stage.forward);
+    sum.input.Add(stage.input);
+    sum.weight.Add(stage.weight);
+    sum.dense += stage.dense;
+    sum.experts += stage.experts;
+    sum.trained_dense += stage.trained_dense;
+    sum.trained_experts += stage.trained_experts;
+    sum.layers += stage.layers;
+  }
+  return sum;
+}
+
+// Of all of a stage's parameters once: gradients reduced, values gathered.
+StepModel::Exchange StepModel::ExchangeOf(const Layout& layout, const Stage& stage) const {
+  const int dense_ranks = layout.data() * layout.context;
+  const int expert_ranks = layout.world / (layout.expert * layout.expert_tensor * layout.pipeline);
+  const double value = ElementBytes(config_), gradient = assumptions_.gradient_bytes;
+  Exchange exchange;
+  const auto add = [&](int ranks, int stride, double all, double trained) {
+    const GroupShape shards{std::max(ranks / layout.replicas, 1), stride};
+    const GroupShape copies{layout.replicas, stride * shards.size};
+    exchange.reduce += (layout.zero == 0 ? 2 : 1) * links_.ReduceScatter(shards, trained * gradient) +
+                       links_.AllReduce(copies, trained * gradient / shards.size);
+    exchange.gather += links_.AllGather(shards, (layout.zero == 3 ? all : trained) * value);
+  };
+  add(dense_ranks, layout.tensor, stage.dense, stage.trained_dense);
+  add(expert_ranks, layout.expert * layout.expert_tensor, stage.experts, stage.trained_experts);
+  if (layout.zero == 0) exchange.gather = 0;
+  return exchange;
+}
+
+double StepModel::Exposed(const Layout& layout, const Stage& stage, bool forward) const {
+  if (layout.zero < 2) return 0;
+  const Exchange exchange = ExchangeOf(layout, stage);
+  const double gather = layout.zero == 3 ? exchange.gather : 0;
+  const double moved = forward ? gather : gather + exchange.reduce;
+  const double beside = forward ? stage.forward.total() : stage.input.total() + stage.weight.total();
+  const double hidden = std::min(moved * (1 - 1 / std::max(stage.layers, 2.0)), beside) * assumptions_.data_overlap;
+  return moved - hidden + device_.contention * hidden;
+}
+
+std::vector<Durations> StepModel::DurationsOf(const Layout& layout, const std::vector<Stage>& stages) const {
+  const GroupShape pipeline{layout.pipeline, layout.world / layout.pipeline};
+  const double tokens = static_cast<double>(layout.micro_batch * length_) / layout.context;
+  const double bytes =
+      tokens * static_cast<double>(HiddenOf(graph_)) * ElementBytes(config_) / (layout.sequence ? layout.tensor : 1);
+  constexpr double kLeast = 1e-9;  // the simulation wants a time for each action
+  std::vector<Durations> durations;
+  for (const Stage& stage : stages) {
+    durations.push_back({.forward = std::max(stage.forward.total() + Exposed(layout, stage, true), kLeast),
+                         .backward_input = std::max(stage.input.total() + Exposed(layout, stage, false), kLeast),
+                         .backward_weight = std::max(stage.weight.total(), kLeast),
+                         .message = links_.Message(pipeline, bytes)});
+  }
+  return durations;
+}
+
+double StepModel::OptimizerSeconds(const Layout& layout, const Stage& rank) const {
+  const bool shards = layout.zero >= 1;
+  const double dense_ranks = shards ? layout.data() * layout.context / layout.replicas : 1;
+  const double expert_ranks =
+      shards ? std::max(layout.world / (layout.expert * layout.expert_tensor * layout.pipeline) / layout.replicas, 1)
+             : 1;
+  const double share = rank.trained_dense / dense_ranks + rank.trained_experts / expert_ranks;
+  const double all = rank.trained_dense + rank.trained_experts, clears = 4;
+  const double rate = device_.memory_gbs * 1e9 * device_.rest_efficiency;
+  const double fixed = device_.step_ms * 1e-3;
+  if (!layout.offload_optimizer) return fixed + (UpdateBytes(config_) * share + clears * all) / rate;
+  return fixed + share * (4 + ElementBytes(config_)) / (kHostGbs * 1e9) +
+         UpdateBytes(config_) * share / (kHostUpdateGbs * 1e9);
+}
+
+// Once per step, below zero 2: reductions begin while the last backward pass runs, gathers end while the next forward
+// does.
+double StepModel::DataSeconds(const Layout& layout, const Stage& rank) const {
+  if (layout.zero >= 2) return 0;
+  const Exchange exchange = ExchangeOf(layout, rank);
+  const double part = 1 - 1 / std::max(rank.layers, 2.0);
+  const double backward = rank.input.total() + rank.weight.total(), forward = rank.forward.total();
+  const double hidden = (std::min(exchange.reduce * part, backward) + std::min(exchange.gather * part, forward)) *
+                        assumptions_.data_overlap;
+  return exchange.reduce + exchange.gather - hidden + device_.contention * hidden;
+}
+
+StepEstimate StepModel::Time(const Layout& layout) {
+  const int all = MicroBatches(layout), shown = Shown(all, layout.pipeline);
+  const std::vector<Stage>& stages = StagesOf(layout);
+  const std::vector<Durations> durations = DurationsOf(layout, stages);
+  const Timeline timeline = SimulateStages(Table(layout, shown), durations);
+  double slowest = 0;  // of a micro batch on the busiest rank: what each further one takes
+  std::vector<double> busy(static_cast<size_t>(layout.pipeline));
+  const StagePlacement& placement = PlacementOf(layout);
+  for (int rank = 0; rank < layout.pipeline; ++rank) {
+    for (int chunk = 0; chunk < placement.chunks; ++chunk) {
+      const Durations& one = durations[static_cast<size_t>(placement.StageAt(rank, chunk))];
+      busy[static_cast<size_t>(rank)] += one.forward + one.backward_input + one.backward_weight;
+    }
+    slowest = std::max(slowest, busy[static_cast<size_t>(rank)]);
+  }
+  StepEstimate step;
+  for (int rank = 0; rank < layout.pipeline; ++rank) {
+    const Stage sum = RankSum(layout, stages, rank);
+    const double passes = timeline.ranks[static_cast<size_t>(rank)].compute.back().end + (all - shown) * slowest;
+    const double optimizer = OptimizerSeconds(layout, sum), data = DataSeconds(layout, sum);
+    if (passes + optimizer + data <= step.step_seconds) continue;
+    step.step_seconds = passes + optimizer + data;
+    step.parts = {};
+    for (const PassParts* pass : {&sum.forward, &sum.input, &sum.weight}) step.parts.passes.Add(*pass, all);
+    const double work = step.parts.passes.total(), exchanged = all * busy[static_cast<size_t>(rank)] - work;
+    step.parts.pipeline = passes - work - exchanged;
+    step.parts.data = data + exchanged;
+    step.parts.optimizer = optimizer;
+  }
+  const double rows = config_.run().global_batch();
+  step.tokens_per_second = rows * static_cast<double>(length_) / step.step_seconds;
+  step.tflops = ModelFlops(graph_, config_.run().global_batch(), length_) / step.step_seconds / layout.world / 1e12;
+  return step;
+}
+
+// A rank cannot begin before the stages before its first one have passed a micro batch on, nor end before they have
+// passed its gradient back.
+double StepModel::LowerBound(const Layout& layout) {
+  const std::vector<Stage>& stages = StagesOf(layout);
+  const std::vector<Durations> durations = DurationsOf(layout, stages);
+  const StagePlacement& placement = PlacementOf(layout);
+  const int all = MicroBatches(layout);
+  double bound = 0, before = 0;
+  for (int rank = 0; rank < layout.pipeline; ++rank) {
+    double busy = 0;
+    for (int chunk = 0; chunk < placement.chunks; ++chunk) {
+      const Durations& one = durations[static_cast<size_t>(placement.StageAt(rank, chunk))];
+      busy += one.forward + one.backward_input + one.backward_weight;
+    }
+    const Stage sum = RankSum(layout, stages, rank);
+    const double after = OptimizerSeconds(layout, sum) + DataSeconds(layout, sum);
+    bound = std::max(bound, before + all * busy + after);
+    const Durations& first = durations[static_cast<size_t>(placement.StageAt(rank, 0))];
+    before += first.forward;
+  }
+  return bound;
+}
+
+Timeline StepModel::Events(const Layout& layout, int micro_batches) {
+  return SimulateStages(Table(layout, micro_batches), DurationsOf(layout, StagesOf(layout)));
+}
+
+void StepModel::Check(const Layout& layout) const {
+  const Config config = WithLayout(config_, layout);
+  PlanRun(config, graph_, layout.world);
+}
+
+// Groups of a smaller world with the same axes: how large a group is does not matter, whether it is one rank does.
+double StepModel::CommunicatorBytes(const Layout& layout) {
+  const int wide = layout.tensor * layout.context, expert = layout.expert * layout.expert_tensor;
+  int data = layout.data();
+  for (int fewer = 1; fewer < data; ++fewer) {
+    const bool divides = layout.data() % fewer == 0 && wide * fewer % expert == 0 && fewer % layout.replicas == 0;
+    const bool alike = (fewer > 1) == (layout.data() > 1) && (wide * fewer > expert) == (wide * layout.data() > expert);
+    if (divides && alike) data = fewer;
+  }
+  const int pipeline = std::min(layout.pipeline, 3);
+  const std::vector<int> key{layout.tensor,        pipeline,       layout.context, data, layout.expert,
+                             layout.expert_tensor, layout.replicas};
+  const auto [at, is_new] = communicators_.try_emplace(key, 0);
+  if (!is_new) return at->second;
+  Config config = WithLayout(config_, layout);
+  config.mutable_parallel()->set_pipeline(pipeline);
+  const Grids grids = MakeGrids(wide * data * pipeline, SizesOf(config.parallel()));
+  const std::vector<int> megabytes = GroupsOf(config, grids, HasExperts(graph_)).DeviceMemoryMb();
+  at->second = *std::max_element(megabytes.begin(), megabytes.end()) * static_cast<double>(1 << 20);
+  return at->second;
+}
+
+double StepModel::PassesBound(const Layout& layout) {
+  double all = 0;
+  for (const LayerCost& cost : Costs(layout)) all += cost.forward.total() + cost.input.total() + cost.weight.total();
+  const double rows = config_.run().global_batch() / static_cast<double>(layout.micro_batch);
+  return all * rows * layout.tensor * layout.context / layout.world;
+}
+
+double StepModel::MemoryBound(const Layout& layout) {
+  double dense = 0, experts = 0, trained_dense = 0, trained_experts = 0;
+  for (const LayerWork& work : Works(layout)) {
+    dense += static_cast<double>(work.dense);
+    experts += static_cast<double>(work.experts);
+    trained_dense += static_cast<double>(work.trained_dense);
+    trained_experts += static_cast<double>(work.trained_experts);
+  }
+  const double value = ElementBytes(config_), gradient = 4;
+  const double states =
+      layout.offload_optimizer ? 0 : UpdateBytes(config_) / 4;  // at least: a state is read and written
+  const auto bytes = [&](double all, double trained, double ranks) {
+    const double share = layout.zero >= 1 ? ranks : 1;
+    return all * value / (layout.zero == 3 ? ranks : 1) + trained * gradient / (layout.zero >= 2 ? ranks : 1) +
+           trained * states / share;
+  };
+  const double dense_ranks = std::max(1, layout.data() * layout.context / layout.replicas);
+  const double expert_ranks =
+      std::max(1, layout.world / (layout.expert * layout.expert_tensor * layout.pipeline) / layout.replicas);
+  const LayerKey key{LayerLayoutOf(layout), static_cast<int>(layout.recompute)};
+  const auto [at, is_new] = saved_.try_emplace(key, 0);
+  if (is_new) {
+    const ActivationShape shape{.tokens = layout.micro_batch * length_ / layout.context,
+                                .tensor = layout.tensor,
+                                .sequence = layout.sequence,
+                                .expert_tensor = layout.expert_tensor,
+                                .element_bytes = static_cast<int64_t>(value),
+                                .qkv_once = true};
+    if (config_.memory().recompute_every() == 1 && !config_.memory().offload_activations()) {
+      std::map<size_t, double> priced;
+      for (size_t i = first_trained_; i < graph_.layers.size(); ++i) {
+        const auto [one, is_first] = priced.try_emplace(like_[i], 0);
+        if (is_first)
+          one->second = static_cast<double>(SavedActivationBytes(graph_.layers[i], layout.recompute, shape));
+        at->second += one->second;
+      }
+    }
+  }
+  return (bytes(dense, trained_dense, dense_ranks) + bytes(experts, trained_experts, expert_ranks) + at->second) /
+         layout.pipeline;
+}
+
+RankMemory StepModel::Memory(const Layout& layout) {
+  Config config = WithLayout(config_, layout);
+  config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
+  config.mutable_data()->set_max_length(static_cast<int32_t>(length_));
+  const StagePlacement& placement = PlacementOf(layout);
+  const Grids grids = MakeGrids(layout.world, SizesOf(config.parallel()));
+  const GroupPlan none(grids, {});
+  const MemoryInputs inputs{.config = config,
+                            .graph = graph_,
+                            .grids = grids,
+                            .groups = none,
+                            .placement = placement,
+                            .stages = Stages(placement.stages()),
+                            .timeline = Order(layout)};
+  RankMemory most;
+  for (const RankMemory& position : PlanPositions(inputs)) {
+    if (position.device() > most.device()) most = position;
+  }
+  most.communicators = static_cast<int64_t>(CommunicatorBytes(layout));
+  return most;
+}
+
+StepEstimate StepModel::Estimate(const Layout& layout) {
+  Check(layout);
+  StepEstimate step = Time(layout);
+  step.memory_gib = static_cast<double>(Memory(layout).device()) / kGiB;
+  return step;
+}
+
+}  // namespace trireme

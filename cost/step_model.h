@@ -1,0 +1,135 @@
+// StepModel: how long a training step takes under a layout, before anything runs. Stage times are sums of layer costs;
+// the schedule's own verified table is run as events over them. What it does not know: stragglers, waiting for data,
+// clocks that fall under load.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/config.pb.h"
+#include "cost/assumptions.h"
+#include "cost/device.h"
+#include "cost/layer_cost.h"
+#include "parallel/graph/partition.h"
+#include "parallel/schedule/simulate.h"
+#include "train/plan/memory_plan.h"
+
+namespace trireme {
+
+struct StepParts {  // seconds of the rank that ends last; they add up to the step
+  PassParts passes;
+  double pipeline = 0;   // waiting for other stages, and for messages
+  double data = 0;       // data-parallel exchanges that nothing hides
+  double optimizer = 0;  // with what a step costs beside its passes
+};
+
+struct StepEstimate {
+  double step_seconds = 0;
+  double tokens_per_second = 0;  // of all ranks
+  double tflops = 0;             // per rank: what the model needs, without recomputation
+  double memory_gib = 0;         // of the rank that needs most
+  StepParts parts;
+};
+
+// What a search varies, and everything the model asks about a layout.
+struct Layout {
+  int world = 1;
+  int tensor = 1, pipeline = 1, context = 1, expert = 1, expert_tensor = 1;
+  int ulysses = 1;
+  bool sequence = true;
+  int zero = 1, replicas = 1;
+  std::string schedule = "1f1b";
+  int virtual_stages = 1;
+  Recompute recompute = RECOMPUTE_NONE;
+  bool offload_optimizer = false;
+  int micro_batch = 1;
+
+  int data() const { return world / (tensor * pipeline * context); }
+};
+
+Layout LayoutOf(const Config& config, int world);
+// The configuration with that layout.
+Config WithLayout(Config config, const Layout& layout);
+
+class StepModel {
+ public:
+  // They outlive the model.
+  StepModel(const Config& config, const LayerGraph& graph, const DeviceRates& device, const Assumptions& assumptions);
+
+  // A layout that the sizes do not allow is an input error with the numbers.
+  void Check(const Layout& layout) const;
+  // The same, as far as it depends on a layer's split alone.
+  bool Splits(const Layout& layout);
+
+  // Without memory.
+  StepEstimate Time(const Layout& layout);
+  // No schedule can make this layout's step shorter.
+  double LowerBound(const Layout& layout);
+  // Nor a step of any pipeline with this split of the layers.
+  double PassesBound(const Layout& layout);
+  // The rank that needs most needs at least these bytes: the mean of all of a pipeline's, with one micro batch.
+  double MemoryBound(const Layout& layout);
+  // Of the rank that needs most.
+  RankMemory Memory(const Layout& layout);
+  // Both.
+  StepEstimate Estimate(const Layout& layout);
+
+  int MicroBatches(const Layout& layout) const;
+  // A step's events, for at most `micro_batches`.
+  Timeline Events(const Layout& layout, int micro_batches);
+
+ private:
+  struct Stage {
+    PassParts forward, input, weight;
+    double dense = 0, experts = 0;                  // parameters
+    double trained_dense = 0, trained_experts = 0;  // of these
+    double layers = 0;
+  };
+  struct Exchange {  // of one pipeline rank, per step
+    double reduce = 0, gather = 0;
+  };
+  using LayerKey = std::tuple<LayerLayout, int>;
+
+  LayerLayout LayerLayoutOf(const Layout& layout) const;
+  const std::vector<LayerCost>& Costs(const Layout& layout);
+  const std::vector<LayerWork>& Works(const Layout& layout);
+  const std::vector<StageLayers>& Stages(int stages);
+  const Schedule& Table(const Layout& layout, int micro_batches);
+  const Timeline& Order(const Layout& layout);
+  const StagePlacement& PlacementOf(const Layout& layout) const;
+  const std::vector<Stage>& StagesOf(const Layout& layout);
+  double CommunicatorBytes(const Layout& layout);
+  Exchange ExchangeOf(const Layout& layout, const Stage& stage) const;
+  // A micro batch's own exchanges of zero 2 and 3, as far as its passes do not hide them.
+  double Exposed(const Layout& layout, const Stage& stage, bool forward) const;
+  std::vector<Durations> DurationsOf(const Layout& layout, const std::vector<Stage>& stages) const;
+  double OptimizerSeconds(const Layout& layout, const Stage& rank) const;
+  double DataSeconds(const Layout& layout, const Stage& rank) const;
+  Stage RankSum(const Layout& layout, const std::vector<Stage>& stages, int rank) const;
+
+  const Config& config_;
+  const LayerGraph& graph_;
+  const DeviceRates& device_;
+  const Assumptions& assumptions_;
+  LayerPricer pricer_;
+  Links links_;
+  std::vector<size_t> like_;
+  size_t first_trained_;
+  int64_t length_;
+  std::map<LayerKey, std::vector<LayerCost>> costs_;
+  std::map<std::tuple<int, bool, int, int>, std::vector<LayerWork>> works_;
+  std::map<int, std::vector<StageLayers>> stages_;
+  using PipelineKey = std::tuple<std::string, int, int, int>;  // schedule, ranks, chunks, micro batches
+  std::map<PipelineKey, Schedule> tables_;
+  std::map<PipelineKey, Timeline> orders_;
+  mutable std::map<std::tuple<std::string, int, int>, StagePlacement> placements_;
+  std::tuple<LayerKey, int> summed_;  // what the sums are of: searches ask for the same again and again
+  std::vector<Stage> sums_;
+  std::map<std::vector<int>, double> communicators_;
+  std::map<LayerKey, double> saved_;  // bytes of all layers
+};
+
+}  // namespace trireme

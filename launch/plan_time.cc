@@ -1,0 +1,94 @@
+#include "launch/plan_time.h"
+
+#include <iostream>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "cost/rows.h"
+#include "cost/search.h"
+#include "cost/step_text.h"
+
+namespace trireme {
+
+std::vector<Option> TimeOptions() {
+  return {{.name = "on",
+           .value_name = "DEVICE",
+           .help = "how long a step takes on this device, and where the time goes: " + Join(KnownDevices(), ", ") +
+                   ", or a file that `trireme calibrate` wrote"},
+          {.name = "assume",
+           .value_name = "NAME=VALUE",
+           .help = "with --on: what no layout says, such as imbalance=1.2; names: " + AssumptionNames(),
+           .repeatable = true}};
+}
+
+std::vector<Option> SearchOptionsOfPlan() {
+  return {
+      {.name = "search",
+       .help = "with --on: all layouts that fit into the device's memory, the fastest first; with --json one object a "
+               "line"},
+      {.name = "best", .value_name = "N", .help = "with --search: how many layouts to show; by default 10"},
+      {.name = "fix",
+       .value_name = "KEY=VALUE",
+       .help = "with --search: a key that keeps its value, such as parallel.tensor=8",
+       .repeatable = true},
+      {.name = "rows",
+       .value_name = "FILE",
+       .help = "predict the measured runs of FILE, one JSON object a line, and show the errors"}};
+}
+
+void CheckTimeOptions(const Arguments& arguments) {
+  if (arguments.has("on")) return;
+  for (const char* option : {"assume", "search", "best", "fix"}) {
+    if (arguments.has(option))
+      throw InputError("--", option, " requires --on DEVICE; known: ", Join(KnownDevices(), ", "));
+  }
+}
+
+void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments) {
+  const DeviceRates device = FindDevice(arguments.value("on"));
+  const Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
+  const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, world));
+  if (arguments.has("json")) {
+    std::cout << JsonLine(ToJson(step)) << "\n";
+    return;
+  }
+  std::cout << ToText(step, device, world);
+  if (step.memory_gib > device.memory_gib) {
+    std::cout << "does not fit: " << step.memory_gib - device.memory_gib << " GiB per rank are short\n";
+  }
+}
+
+void ShowSearch(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments) {
+  const DeviceRates device = FindDevice(arguments.value("on"));
+  const Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
+  const SearchOptions options{.best = static_cast<int>(arguments.integer("best", 10, 1)),
+                              .fix = arguments.values("fix")};
+  const SearchResult result = SearchLayouts(config, graph, device, assumptions, world, options);
+  if (!arguments.has("json")) {
+    std::cout << ToText(result, config, device, world);
+    return;
+  }
+  for (const FoundLayout& found : result.found) std::cout << JsonLine(ToJson(found, config)) << "\n";
+}
+
+void ShowRows(const Arguments& arguments) {
+  const std::vector<PredictedRow> rows = PredictRows(ReadRows(arguments.value("rows")));
+  if (!arguments.has("json")) {
+    std::cout << ToText(rows);
+    return;
+  }
+  for (const PredictedRow& row : rows) {
+    std::cout << JsonLine({{"name", row.row.name},
+                           {"group", row.row.group},
+                           {"on", row.row.device},
+                           {"measured", row.row.step_seconds},
+                           {"step_seconds", row.step_seconds},
+                           {"error", row.error()},
+                           {"memory_gib", row.memory_gib},
+                           {"parts", row.parts}})
+              << "\n";
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// The time of a step, and the best layouts, for `trireme plan` and `trireme train --dry-run`.
+#pragma once
+
+#include "core/cli/arguments.h"
+#include "core/cli/command.h"
+#include "core/config.pb.h"
+#include "parallel/graph/graph.h"
+
+namespace trireme {
+
+// --on and --assume, which both commands have.
+std::vector<Option> TimeOptions();
+// --search, --best, --fix and --rows of `trireme plan`.
+std::vector<Option> SearchOptionsOfPlan();
+
+// Refuses options that only mean something with --on.
+void CheckTimeOptions(const Arguments& arguments);
+
+// The configuration's own layout.
+void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments);
+void ShowSearch(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments);
+// Measured runs of a file beside their predictions.
+void ShowRows(const Arguments& arguments);
+
+}  // namespace trireme

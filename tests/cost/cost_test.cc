@@ -1,0 +1,131 @@
+// What a step costs: work as the layer graph has it, groups as the mesh lays them, refusals of device files, and
+// measured runs beside their predictions, as docs/planning.md shows them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/config/load.h"
+#include "core/plan/grids.h"
+#include "cost/rows.h"
+#include "cost/step_model.h"
+#include "cost/step_text.h"
+#include "parallel/graph/costs.h"
+#include "session/model_graph.h"
+
+namespace trireme {
+namespace {
+
+Config ConfigOf(const std::string& model, std::vector<std::string> set) {
+  set.insert(set.begin(), {"tuning.kind=full", "model.init=random", Concat("model.path=", MODELS, "/", model)});
+  return ParseConfig("", "test", set);
+}
+
+std::string RefusalOf(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_status(), 2);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Cost, ProductsAreTheMatmulsOfTheLayerGraph) {
+  for (const char* model : {"llama3-8b", "qwen2.5-0.5b", "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"}) {
+    const LayerGraph graph = ReadGraph(ConfigOf(model, {}));
+    for (const Layer& layer : graph.layers) {
+      const DecoderSpec* decoder = DecoderOf(layer.spec);
+      int64_t parameters = 0;
+      for (const Product& product : WorkOf(graph, layer, {}).products) {
+        const bool routed = product.rows == Product::Rows::kExperts;
+        parameters += product.outputs * product.inputs * (routed ? decoder->experts->router.top_k : 1);
+      }
+      EXPECT_EQ(parameters, MatMulParameters(layer)) << model << " " << layer.name;
+    }
+  }
+}
+
+TEST(Cost, GroupsAreWhereTheMeshLaysThem) {
+  const Grids grids = MakeGrids(64, {.tensor = 2, .pipeline = 4, .context = 2, .expert = 4, .expert_tensor = 2});
+  const auto stride = [](const RankList& group) { return group.size() < 2 ? 1 : group[1] - group[0]; };
+  EXPECT_EQ(stride(grids.dense.Group(0, {"tp"})), 1);
+  EXPECT_EQ(stride(grids.dense.Group(0, {"cp"})), 2);        // tensor
+  EXPECT_EQ(stride(grids.dense.Group(0, {"dp", "cp"})), 2);  // tensor
+  EXPECT_EQ(stride(grids.dense.Group(0, {"pp"})), 64 / 4);   // world / pipeline
+  EXPECT_EQ(stride(grids.expert.Group(0, {"ep"})), 2);       // expert_tensor
+  EXPECT_EQ(stride(grids.expert.Group(0, {"edp"})), 8);      // expert · expert_tensor
+  const DeviceRates device = FindDevice("h100");
+  const Links links(device);
+  EXPECT_EQ(links.Together({.size = 8, .stride = 2}), 4);
+  EXPECT_EQ(links.Together({.size = 4, .stride = 16}), 1);
+}
+
+TEST(Cost, OnAFullMeshSmallGroupsAreSlower) {
+  const DeviceRates device = FindDevice("910b1");
+  const Links links(device);
+  EXPECT_GT(links.AllGather({.size = 2, .stride = 1}, 1e8), 1.5 * links.AllGather({.size = 8, .stride = 1}, 1e8));
+}
+
+TEST(Cost, PartsAddUpToTheStep) {
+  const Config config = ConfigOf("mixtral-8x7b", {"parallel.tensor=2", "parallel.pipeline=2", "parallel.expert=4",
+                                                  "data.max_length=2048", "run.global_batch=32", "parallel.zero=2"});
+  const LayerGraph graph = ReadGraph(config);
+  const DeviceRates device = FindDevice("h100");
+  const Assumptions assumptions;
+  const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, 32));
+  double sum = 0;
+  for (const auto& [name, seconds] : ToJson(step).at("parts").items()) {
+    EXPECT_GE(seconds.get<double>(), -1e-9) << name;
+    sum += seconds.get<double>();
+  }
+  EXPECT_NEAR(sum, step.step_seconds, 1e-9 * step.step_seconds);
+  EXPECT_NEAR(step.tokens_per_second * step.step_seconds, 32 * 2048, 1e-3);
+}
+
+TEST(Cost, DeviceFilesAreRefusedByKey) {
+  const std::string whole = ToText(FindDevice("h100"));
+  EXPECT_EQ(ToText(ParseDevice(whole, "copy.yaml")), whole);
+  const auto without = [&](const std::string& line) {
+    std::string text = whole;
+    text.erase(text.find(line), text.find('\n', text.find(line)) - text.find(line));
+    return RefusalOf([&] { ParseDevice(text, "d.yaml"); });
+  };
+  EXPECT_EQ(without("memory_gbs:"), "d.yaml: memory_gbs is missing");
+  std::string absurd = whole;
+  absurd.replace(absurd.find("peak_tflops: 989"), 16, "peak_tflops: -989");
+  EXPECT_EQ(RefusalOf([&] { ParseDevice(absurd, "d.yaml"); }), "d.yaml: peak_tflops is -989; wanted 0.001 to 100000");
+  EXPECT_NE(RefusalOf([] { FindDevice("h300"); }).find("trireme calibrate"), std::string::npos);
+}
+
+TEST(Cost, MeasuredRunsArePredicted) {
+  const std::vector<PredictedRow> rows = PredictRows(ReadRows(ROWS));
+  struct Limit {
+    double mean, worst;
+  };
+  const std::map<std::string, Limit> limits = {{"MindSpeed-LLM, A2", {0.12, 0.25}}, {"Own, one H200", {0.05, 0.08}}};
+  std::map<std::string, std::pair<double, int>> sums;
+  std::map<std::string, double> tokens;
+  for (const PredictedRow& row : rows) {
+    const std::string group = limits.contains(row.row.group) ? row.row.group : "published";
+    const double worst = limits.contains(group) ? limits.at(group).worst : 0.20;
+    EXPECT_LT(std::abs(row.error()), worst) << row.row.name << " on " << row.row.world;
+    sums[group].first += std::abs(row.error());
+    sums[group].second += 1;
+    tokens[row.row.name] = row.row.step_seconds / row.step_seconds;
+  }
+  for (const auto& [group, sum] : sums) {
+    EXPECT_LT(sum.first / sum.second, limits.contains(group) ? limits.at(group).mean : 0.10) << group;
+  }
+  EXPECT_GE(sums["published"].second, 30);
+  // 4733 and 2400 tokens per second and device: tensor parallelism over HCCS costs what a pipeline of two does not.
+  EXPECT_GT(4733 * tokens["Llama2-7B, 4096 tokens"], 1.2 * 2400 * tokens["Llama3-8B, 8192 tokens"]);
+  const std::string text = ToText(rows), page = ReadTextFile(PLANNING);
+  EXPECT_NE(page.find(text), std::string::npos) << "docs/planning.md shows another table; write this one there:\n"
+                                                << text;
+}
+
+}  // namespace
+}  // namespace trireme
