@@ -62,7 +62,7 @@ std::map<std::string, std::string> Flat(const std::string& text, const std::stri
   std::map<std::string, std::string> flat;
   try {
     const YAML::Node root = YAML::Load(text);
-    if (!root.IsMap()) throw InputError(source, ": wanted keys and figures, as `trireme calibrate` writes them");
+    if (!root.IsMap()) throw InputError(source, ": wanted keys and figures, as cost/devices/h100.yaml has them");
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>();
       const YAML::Node value = entry.second;
@@ -126,7 +126,7 @@ DeviceRates FindDevice(const std::string& name_or_file) {
     return ParseDevice(ReadTextFile(name_or_file), name_or_file);
   throw InputError("--on ", name_or_file,
                    ": no device of that name and no such file; known: ", Join(KnownDevices(), ", "),
-                   "; `trireme calibrate --to FILE` measures the device of this machine and writes such a file");
+                   "; for another device write a file of its figures (docs/planning.md) and give its path");
 }
 
 std::string ToText(const DeviceRates& device) {

@@ -1,5 +1,5 @@
-// DeviceRates: what one accelerator and its links can do, as constants that a file holds (devices/*.yaml, or what
-// `trireme calibrate` wrote). Plain numbers: knows no model and measures nothing.
+// DeviceRates: what one accelerator and its links can do, as constants that a file holds (devices/*.yaml, or one of
+// the user's). Plain numbers: knows no model and measures nothing.
 #pragma once
 
 #include <string>

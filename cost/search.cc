@@ -129,6 +129,7 @@ class Search {
       for (const auto& [schedule, chunks] : Schedules(pipeline)) {
         layout.schedule = schedule;
         layout.virtual_stages = chunks;
+        if (options_.prune && model_.PipelineBound(layout) >= Slowest()) continue;
         AddShardings(layout, candidates);
       }
     }
@@ -159,8 +160,8 @@ class Search {
   }
 
   void Consider(const Layout& layout) {
-    const RankMemory memory = model_.Memory(layout);
-    const auto bytes = static_cast<double>(memory.device());
+    if (!model_.HasSchedule(layout)) return;
+    const auto bytes = static_cast<double>(model_.Memory(layout).device());
     if (bytes > Room()) {
       least_planned_ = std::min(least_planned_, bytes);
       return;

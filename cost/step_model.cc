@@ -4,14 +4,12 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "cost/run_bytes.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/like_layers.h"
-#include "parallel/graph/parameters.h"
 #include "parallel/schedule/schedules.h"
-#include "parallel/sharding/optimizers.h"
 #include "session/run_plan.h"
 #include "stages/preference_check.h"
-#include "train/plan/activations.h"
 
 namespace trireme {
 namespace {
@@ -21,17 +19,6 @@ constexpr double kHostGbs = 25, kHostUpdateGbs = 60;  // to host memory and back
 
 // Once the pipeline is full its pattern repeats: three rounds show all of it.
 int Shown(int micro_batches, int pipeline) { return std::min(micro_batches, 3 * pipeline); }
-
-double ElementBytes(const Config& config) { return config.model().dtype() == DTYPE_FP32 ? 4 : 2; }
-
-// Bytes that an update reads and writes per parameter of the rank's share.
-double UpdateBytes(const Config& config) {
-  const OptimizerConfig& optimizer = config.optimizer();
-  const double moment = optimizer.moments() == MOMENTS_BF16 ? 2 : optimizer.moments() == MOMENTS_8BIT ? 1 : 4;
-  const double master = optimizer.masters() == MASTERS_FP32 ? 8 : optimizer.masters() == MASTERS_SPLIT ? 4 : 2;
-  const auto states = static_cast<double>(OptimizerStates(optimizer.name()).size());
-  return 4 + master + 2 * states * moment + ElementBytes(config) + (optimizer.clip() > 0 ? 4 : 0);
-}
 
 int UlyssesOf(const ParallelConfig& parallel) {
   if (parallel.context_method() == CONTEXT_ULYSSES) return parallel.context();
@@ -143,6 +130,15 @@ const std::vector<LayerCost>& StepModel::Costs(const Layout& layout) {
     costs.push_back(at->second);
   }
   return costs_.emplace(key, std::move(costs)).first->second;
+}
+
+bool StepModel::HasSchedule(const Layout& layout) {
+  try {
+    Order(layout);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 const std::vector<StageLayers>& StepModel::Stages(int stages) {
@@ -344,29 +340,6 @@ StepEstimate StepModel::Time(const Layout& layout) {
   return step;
 }
 
-// A rank cannot begin before the stages before its first one have passed a micro batch on, nor end before they have
-// passed its gradient back.
-double StepModel::LowerBound(const Layout& layout) {
-  const std::vector<Stage>& stages = StagesOf(layout);
-  const std::vector<Durations> durations = DurationsOf(layout, stages);
-  const StagePlacement& placement = PlacementOf(layout);
-  const int all = MicroBatches(layout);
-  double bound = 0, before = 0;
-  for (int rank = 0; rank < layout.pipeline; ++rank) {
-    double busy = 0;
-    for (int chunk = 0; chunk < placement.chunks; ++chunk) {
-      const Durations& one = durations[static_cast<size_t>(placement.StageAt(rank, chunk))];
-      busy += one.forward + one.backward_input + one.backward_weight;
-    }
-    const Stage sum = RankSum(layout, stages, rank);
-    const double after = OptimizerSeconds(layout, sum) + DataSeconds(layout, sum);
-    bound = std::max(bound, before + all * busy + after);
-    const Durations& first = durations[static_cast<size_t>(placement.StageAt(rank, 0))];
-    before += first.forward;
-  }
-  return bound;
-}
-
 Timeline StepModel::Events(const Layout& layout, int micro_batches) {
   return SimulateStages(Table(layout, micro_batches), DurationsOf(layout, StagesOf(layout)));
 }
@@ -374,99 +347,6 @@ Timeline StepModel::Events(const Layout& layout, int micro_batches) {
 void StepModel::Check(const Layout& layout) const {
   const Config config = WithLayout(config_, layout);
   PlanRun(config, graph_, layout.world);
-}
-
-// Groups of a smaller world with the same axes: how large a group is does not matter, whether it is one rank does.
-double StepModel::CommunicatorBytes(const Layout& layout) {
-  const int wide = layout.tensor * layout.context, expert = layout.expert * layout.expert_tensor;
-  int data = layout.data();
-  for (int fewer = 1; fewer < data; ++fewer) {
-    const bool divides = layout.data() % fewer == 0 && wide * fewer % expert == 0 && fewer % layout.replicas == 0;
-    const bool alike = (fewer > 1) == (layout.data() > 1) && (wide * fewer > expert) == (wide * layout.data() > expert);
-    if (divides && alike) data = fewer;
-  }
-  const int pipeline = std::min(layout.pipeline, 3);
-  const std::vector<int> key{layout.tensor,        pipeline,       layout.context, data, layout.expert,
-                             layout.expert_tensor, layout.replicas};
-  const auto [at, is_new] = communicators_.try_emplace(key, 0);
-  if (!is_new) return at->second;
-  Config config = WithLayout(config_, layout);
-  config.mutable_parallel()->set_pipeline(pipeline);
-  const Grids grids = MakeGrids(wide * data * pipeline, SizesOf(config.parallel()));
-  const std::vector<int> megabytes = GroupsOf(config, grids, HasExperts(graph_)).DeviceMemoryMb();
-  at->second = *std::max_element(megabytes.begin(), megabytes.end()) * static_cast<double>(1 << 20);
-  return at->second;
-}
-
-double StepModel::PassesBound(const Layout& layout) {
-  double all = 0;
-  for (const LayerCost& cost : Costs(layout)) all += cost.forward.total() + cost.input.total() + cost.weight.total();
-  const double rows = config_.run().global_batch() / static_cast<double>(layout.micro_batch);
-  return all * rows * layout.tensor * layout.context / layout.world;
-}
-
-double StepModel::MemoryBound(const Layout& layout) {
-  double dense = 0, experts = 0, trained_dense = 0, trained_experts = 0;
-  for (const LayerWork& work : Works(layout)) {
-    dense += static_cast<double>(work.dense);
-    experts += static_cast<double>(work.experts);
-    trained_dense += static_cast<double>(work.trained_dense);
-    trained_experts += static_cast<double>(work.trained_experts);
-  }
-  const double value = ElementBytes(config_), gradient = 4;
-  const double states =
-      layout.offload_optimizer ? 0 : UpdateBytes(config_) / 4;  // at least: a state is read and written
-  const auto bytes = [&](double all, double trained, double ranks) {
-    const double share = layout.zero >= 1 ? ranks : 1;
-    return all * value / (layout.zero == 3 ? ranks : 1) + trained * gradient / (layout.zero >= 2 ? ranks : 1) +
-           trained * states / share;
-  };
-  const double dense_ranks = std::max(1, layout.data() * layout.context / layout.replicas);
-  const double expert_ranks =
-      std::max(1, layout.world / (layout.expert * layout.expert_tensor * layout.pipeline) / layout.replicas);
-  const LayerKey key{LayerLayoutOf(layout), static_cast<int>(layout.recompute)};
-  const auto [at, is_new] = saved_.try_emplace(key, 0);
-  if (is_new) {
-    const ActivationShape shape{.tokens = layout.micro_batch * length_ / layout.context,
-                                .tensor = layout.tensor,
-                                .sequence = layout.sequence,
-                                .expert_tensor = layout.expert_tensor,
-                                .element_bytes = static_cast<int64_t>(value),
-                                .qkv_once = true};
-    if (config_.memory().recompute_every() == 1 && !config_.memory().offload_activations()) {
-      std::map<size_t, double> priced;
-      for (size_t i = first_trained_; i < graph_.layers.size(); ++i) {
-        const auto [one, is_first] = priced.try_emplace(like_[i], 0);
-        if (is_first)
-          one->second = static_cast<double>(SavedActivationBytes(graph_.layers[i], layout.recompute, shape));
-        at->second += one->second;
-      }
-    }
-  }
-  return (bytes(dense, trained_dense, dense_ranks) + bytes(experts, trained_experts, expert_ranks) + at->second) /
-         layout.pipeline;
-}
-
-RankMemory StepModel::Memory(const Layout& layout) {
-  Config config = WithLayout(config_, layout);
-  config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
-  config.mutable_data()->set_max_length(static_cast<int32_t>(length_));
-  const StagePlacement& placement = PlacementOf(layout);
-  const Grids grids = MakeGrids(layout.world, SizesOf(config.parallel()));
-  const GroupPlan none(grids, {});
-  const MemoryInputs inputs{.config = config,
-                            .graph = graph_,
-                            .grids = grids,
-                            .groups = none,
-                            .placement = placement,
-                            .stages = Stages(placement.stages()),
-                            .timeline = Order(layout)};
-  RankMemory most;
-  for (const RankMemory& position : PlanPositions(inputs)) {
-    if (position.device() > most.device()) most = position;
-  }
-  most.communicators = static_cast<int64_t>(CommunicatorBytes(layout));
-  return most;
 }
 
 StepEstimate StepModel::Estimate(const Layout& layout) {

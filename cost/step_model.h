@@ -63,11 +63,15 @@ class StepModel {
   void Check(const Layout& layout) const;
   // The same, as far as it depends on a layer's split alone.
   bool Splits(const Layout& layout);
+  // Whether the schedule takes so many micro batches.
+  bool HasSchedule(const Layout& layout);
 
   // Without memory.
   StepEstimate Time(const Layout& layout);
   // No schedule can make this layout's step shorter.
   double LowerBound(const Layout& layout);
+  // The same for all that may be sharded over its data-parallel ranks.
+  double PipelineBound(const Layout& layout);
   // Nor a step of any pipeline with this split of the layers.
   double PassesBound(const Layout& layout);
   // The rank that needs most needs at least these bytes: the mean of all of a pipeline's, with one micro batch.
@@ -130,6 +134,10 @@ class StepModel {
   std::vector<Stage> sums_;
   std::map<std::vector<int>, double> communicators_;
   std::map<LayerKey, double> saved_;  // bytes of all layers
+  struct Held {                       // parameters of all layers
+    double dense = 0, experts = 0, trained_dense = 0, trained_experts = 0;
+  };
+  std::map<std::tuple<int, bool, int, int>, Held> held_;
 };
 
 }  // namespace trireme

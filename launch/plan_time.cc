@@ -15,7 +15,7 @@ std::vector<Option> TimeOptions() {
   return {{.name = "on",
            .value_name = "DEVICE",
            .help = "how long a step takes on this device, and where the time goes: " + Join(KnownDevices(), ", ") +
-                   ", or a file that `trireme calibrate` wrote"},
+                   ", or a file of figures (docs/planning.md)"},
           {.name = "assume",
            .value_name = "NAME=VALUE",
            .help = "with --on: what no layout says, such as imbalance=1.2; names: " + AssumptionNames(),

@@ -19,7 +19,8 @@ TEST(Search, FindsWhatTheWholeEnumerationFinds) {
       const LayerGraph graph = ReadGraph(config);
       const DeviceRates device = FindDevice("910b1");
       const Assumptions assumptions;
-      const std::vector<std::string> fix = {"parallel.replicas=1", "parallel.expert_tensor=1", "memory.recompute=none"};
+      const std::vector<std::string> fix = {"parallel.replicas=1", "parallel.expert_tensor=1", "memory.recompute=none",
+                                            "memory.offload_optimizer=false"};
       const SearchResult best = SearchLayouts(config, graph, device, assumptions, world, {.best = 3, .fix = fix});
       const SearchResult all =
           SearchLayouts(config, graph, device, assumptions, world, {.best = 3, .fix = fix, .prune = false});
