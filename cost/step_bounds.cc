@@ -13,9 +13,17 @@ namespace trireme {
 
 double ElementBytes(const Config& config) { return config.model().dtype() == DTYPE_FP32 ? 4 : 2; }
 
+namespace {
+
+double MomentBytes(const OptimizerConfig& optimizer) {
+  return optimizer.moments() == MOMENTS_BF16 ? 2 : optimizer.moments() == MOMENTS_8BIT ? 1 : 4;
+}
+
+}  // namespace
+
 double UpdateBytes(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer();
-  const double moment = optimizer.moments() == MOMENTS_BF16 ? 2 : optimizer.moments() == MOMENTS_8BIT ? 1 : 4;
+  const double moment = MomentBytes(optimizer);
   const double master = optimizer.masters() == MASTERS_FP32 ? 8 : optimizer.masters() == MASTERS_SPLIT ? 4 : 2;
   const auto states = static_cast<double>(OptimizerStates(optimizer.name()).size());
   return 4 + master + 2 * states * moment + ElementBytes(config) + (optimizer.clip() > 0 ? 4 : 0);
@@ -101,9 +109,12 @@ double StepModel::MemoryBound(const Layout& layout) {
     }
   }
   const auto& [dense, experts, trained_dense, trained_experts] = held->second;
-  const double value = ElementBytes(config_), gradient = 4;
-  const double states =
-      layout.offload_optimizer ? 0 : UpdateBytes(config_) / 4;  // at least: a state is read and written
+  // At least: packed weights have 4 bits, optimizers other than AdamW may have no state.
+  const OptimizerConfig& optimizer = config_.optimizer();
+  const bool keeps = optimizer.name() == "adamw" && !layout.offload_optimizer;
+  const double element = ElementBytes(config_), value = graph_.packing ? 0.4 : element;
+  const double gradient = optimizer.update() == UPDATE_IN_BACKWARD ? 0 : 4;
+  const double states = keeps ? 2 * MomentBytes(optimizer) : 0;
   const auto bytes = [&](double all, double trained, double ranks) {
     const double share = layout.zero >= 1 ? ranks : 1;
     return all * value / (layout.zero == 3 ? ranks : 1) + trained * gradient / (layout.zero >= 2 ? ranks : 1) +
@@ -119,7 +130,7 @@ double StepModel::MemoryBound(const Layout& layout) {
                                 .tensor = layout.tensor,
                                 .sequence = layout.sequence,
                                 .expert_tensor = layout.expert_tensor,
-                                .element_bytes = static_cast<int64_t>(value),
+                                .element_bytes = static_cast<int64_t>(element),
                                 .qkv_once = true};
     if (config_.memory().recompute_every() == 1 && !config_.memory().offload_activations()) {
       std::map<size_t, double> priced;

@@ -9,7 +9,7 @@
 #include "parallel/graph/like_layers.h"
 #include "parallel/schedule/schedules.h"
 #include "session/run_plan.h"
-#include "stages/preference_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 namespace {
@@ -80,7 +80,7 @@ StepModel::StepModel(const Config& config, const LayerGraph& graph, const Device
       links_(device),
       like_(LikeLayers(graph)),
       first_trained_(FirstTrained(graph)),
-      length_(int64_t{config.data().max_length()} * (HasPairs(config.stage()) ? 2 : 1)) {
+      length_(int64_t{config.data().max_length()} * (FactsOf(config).records == Records::kPairs ? 2 : 1)) {
   if (assumptions.fp8 && device.fp8_tflops == 0) throw InputError("--assume precision=fp8: ", device.name, " has none");
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "data/image_reader.h"
 #include "data/record_fields.h"
 #include "generation/text/prompts.h"
 #include "text/token_bytes.h"

@@ -1,6 +1,7 @@
 """The cases of the equality matrix: every setting that must not change a gradient, the valid combinations, and a small
 set of them that covers all pairs of values. Uses neither torch nor the program."""
 import functools
+import heapq
 import itertools
 
 DENSE = {
@@ -97,10 +98,17 @@ def covering(cases, strength=2):
     bits = {}
     masks = [sum(1 << bits.setdefault(meeting, len(bits)) for meeting in meetings(case, strength)) for case in cases]
     missing, chosen = (1 << len(bits)) - 1, []
+    # What a case adds only shrinks, so a number that still holds for the first of the heap is the most of all.
+    heap = [(-mask.bit_count(), ranks(case), index) for index, (mask, case) in enumerate(zip(masks, cases))]
+    heapq.heapify(heap)
     while missing:
-        best = max(range(len(cases)), key=lambda i: ((masks[i] & missing).bit_count(), -ranks(cases[i]), -i))
-        chosen.append(cases[best])
-        missing &= ~masks[best]
+        most, size, best = heapq.heappop(heap)
+        new = (masks[best] & missing).bit_count()
+        if new == -most:
+            chosen.append(cases[best])
+            missing &= ~masks[best]
+        elif new:
+            heapq.heappush(heap, (-new, size, best))
     return chosen
 
 
