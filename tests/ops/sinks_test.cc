@@ -16,12 +16,12 @@ namespace {
 constexpr int64_t kRows = 2, kKvHeads = 2, kLength = 40, kGroup = 3, kDim = 8, kWindow = 13;
 constexpr double kScale = 0.7;
 
-struct SinkCase {
+struct Case {
   Heads heads;
   at::Tensor sinks;  // [kv_heads, group]
 };
 
-SinkCase RandomCase(at::ScalarType type) {
+Case RandomCase(at::ScalarType type) {
   at::manual_seed(5);
   return {{at::randn({kRows, kKvHeads, kLength, kGroup, kDim}).to(type),
            at::randn({kRows, kKvHeads, kLength, kDim}).to(type), at::randn({kRows, kKvHeads, kLength, kDim}).to(type)},
@@ -29,7 +29,7 @@ SinkCase RandomCase(at::ScalarType type) {
 }
 
 // The sink is the last column of the scores, and its probability meets no value.
-at::Tensor Plain(const SinkCase& c) {
+at::Tensor Plain(const Case& c) {
   const at::Tensor query = c.heads.query.flatten(2, 3).flatten(0, 1), key = c.heads.key.flatten(0, 1);
   const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1),
                    keys = at::arange(kLength).unsqueeze(0);
@@ -51,9 +51,9 @@ RowTiles Tiles() {
 }
 
 void ExpectPlain(at::ScalarType type, double tolerance) {
-  const SinkCase c = RandomCase(type);
-  SinkCase exact{{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
-                 c.sinks.to(at::kDouble)};
+  const Case c = RandomCase(type);
+  Case exact{{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
+             c.sinks.to(at::kDouble)};
   for (at::Tensor* x : {&exact.heads.query, &exact.heads.key, &exact.heads.value, &exact.sinks})
     x->requires_grad_(true);
   const at::Tensor wanted = Plain(exact), gradient = at::randn(wanted.sizes()).to(type);
@@ -81,7 +81,7 @@ TEST(Sinks, ByTheReference) {
 
 // Padding has attended to nothing: all of its softmax is the sink, and it gives it no gradient.
 TEST(Sinks, OfQueriesWithoutKeysAreZeros) {
-  const SinkCase c = RandomCase(at::kFloat);
+  const Case c = RandomCase(at::kFloat);
   const PartialAttention empty = EmptyPartial(c.heads.query, kDim);
   ApplySinks(empty, c.sinks);
   EXPECT_EQ(empty.output.abs().max().item<float>(), 0);
@@ -91,7 +91,7 @@ TEST(Sinks, OfQueriesWithoutKeysAreZeros) {
 
 // A row in two steps: a prompt, then its last token.
 void ExpectPlainFromCache() {
-  const SinkCase c = RandomCase(at::kFloat);
+  const Case c = RandomCase(at::kFloat);
   const at::Tensor wanted =
       Plain({{c.heads.query.to(at::kDouble), c.heads.key.to(at::kDouble), c.heads.value.to(at::kDouble)},
              c.sinks.to(at::kDouble)})[0]

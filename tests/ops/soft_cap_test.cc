@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kLength = 50, kGroup = 3, kDim = 8, kWindow = 20;
-constexpr double kScoreScale = 0.7, kCap = 1.5;
+constexpr double kScale = 0.7, kCap = 1.5;
 
 Heads Random(at::ScalarType type) {
   at::manual_seed(5);
@@ -22,7 +22,7 @@ Heads Random(at::ScalarType type) {
 
 at::Tensor Plain(const Heads& heads) {
   const at::Tensor query = heads.query.flatten(2, 3)[0], key = heads.key[0], value = heads.value[0];
-  const at::Tensor scores = at::tanh(at::bmm(query, key.transpose(1, 2)) * kScoreScale / kCap) * kCap;
+  const at::Tensor scores = at::tanh(at::bmm(query, key.transpose(1, 2)) * kScale / kCap) * kCap;
   const at::Tensor last = at::arange(kLength).repeat_interleave(kGroup).unsqueeze(1),
                    keys = at::arange(kLength).unsqueeze(0);
   const at::Tensor masked = (keys > last).logical_or(keys <= last - kWindow);
@@ -42,10 +42,9 @@ void ExpectPlain(at::ScalarType type, double tolerance) {
   wanted.backward(gradient.to(at::kDouble));
   const RowTiles whole = {{{.query = 0, .queries = kLength, .key = 0, .keys = kLength, .first = 0}}};
   const RowTiles tiles = Capped(Windowed(whole, kWindow), kCap);
-  const PartialAttention found = AttendPacked(heads, kScoreScale, tiles);
+  const PartialAttention found = AttendPacked(heads, kScale, tiles);
   EXPECT_LT(Error(found.output, wanted.detach()), tolerance);
-  const Heads sums =
-      AttendPackedBackward(heads, kScoreScale, tiles, {found.log_sum_exp, gradient, found.output.to(type)});
+  const Heads sums = AttendPackedBackward(heads, kScale, tiles, {found.log_sum_exp, gradient, found.output.to(type)});
   EXPECT_LT(Error(sums.query, exact.query.grad()), 2 * tolerance);
   EXPECT_LT(Error(sums.key, exact.key.grad()), 2 * tolerance);
   EXPECT_LT(Error(sums.value, exact.value.grad()), 2 * tolerance);
