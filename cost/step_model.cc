@@ -9,6 +9,7 @@
 #include "parallel/graph/like_layers.h"
 #include "parallel/schedule/schedules.h"
 #include "session/run_plan.h"
+#include "stages/preference_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -62,7 +63,7 @@ Config WithLayout(Config config, const Layout& layout) {
     parallel.set_context_method(layout.ulysses == 1                ? CONTEXT_RING
                                 : layout.ulysses == layout.context ? CONTEXT_ULYSSES
                                                                    : CONTEXT_HYBRID);
-    parallel.set_ulysses(std::max(layout.ulysses, 1));
+    if (parallel.context_method() == CONTEXT_HYBRID) parallel.set_ulysses(layout.ulysses);
   }
   config.mutable_memory()->set_recompute(layout.recompute);
   config.mutable_memory()->set_offload_optimizer(layout.offload_optimizer);

@@ -334,7 +334,9 @@ TEST_F(Samples, RefusesTablesThatAreNotUtf8) {
   const auto refusal = [&](const std::string& text) { return RefusalOf([&] { OpenRecords(Write("d.csv", text)); }); };
   EXPECT_EQ(refusal("prompt,response\na,caf\xe9\n"),
             "d.csv:2: field 2 is not UTF-8: its byte 4 is 233; save the file as UTF-8");
-  EXPECT_EQ(refusal("pr\xfcfung\na\n"), "d.csv:1: field 1 is not UTF-8: its byte 3 is 252; save the file as UTF-8");
+  EXPECT_EQ(refusal("pr\xfc"
+                    "fung\na\n"),
+            "d.csv:1: field 1 is not UTF-8: its byte 3 is 252; save the file as UTF-8");
   for (const char* other : {"\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80"}) {
     EXPECT_NE(refusal(std::string("a\n") + other + "\n"), "accepted") << "overlong, surrogate, too large, cut, alone";
   }
