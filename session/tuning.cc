@@ -48,8 +48,10 @@ std::string InitOf(const TuningConfig& tuning) {
   return tuning.pissa_niter() > 0 ? Concat("pissa_niter_", tuning.pissa_niter()) : "pissa";
 }
 
-// DoRA has no dropout: where the user says nothing, the default is not meant.
-double DropoutOf(const TuningConfig& tuning, bool dora) { return dora && !tuning.has_dropout() ? 0 : tuning.dropout(); }
+// DoRA has no dropout: the default, which a config has wherever its user says nothing, is not meant there.
+double DropoutOf(const TuningConfig& tuning, bool dora) {
+  return dora && tuning.dropout() == TuningConfig::default_instance().dropout() ? 0 : tuning.dropout();
+}
 
 AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
   AdapterPlan plan;

@@ -2,12 +2,13 @@
 
 #include "core/base/error.h"
 #include "stages/preference_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
 void CheckReferenceSync(const Config& config) {
   const ReferenceSyncConfig& sync = config.reference_sync();
-  if (sync.steps() == 0) return;
+  if (sync.steps() == 0 || !FactsOf(config).reference) return;  // the schema refuses it in other stages
   const auto refuse = [&](const std::string& why) {
     throw InputError("reference_sync.steps = ", sync.steps(), ": ", why);
   };

@@ -34,8 +34,9 @@ void OpenCannLibraries() {
     const std::filesystem::path beside = folder / name;
     const std::string path = std::filesystem::exists(beside) ? beside.string() : name;
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
+    const std::string why = dlerror();  // before another call clears it
     throw InputError("device npu: CANN is only partly installed: ", name, " is neither in ", folder.string(),
-                     " nor on the library path (", dlerror(), "); ", HowToGetLibraries());
+                     " nor on the library path (", why, "); ", HowToGetLibraries());
   }
 }
 

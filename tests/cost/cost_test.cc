@@ -78,7 +78,8 @@ TEST(Cost, PartsAddUpToTheStep) {
   const Assumptions assumptions;
   const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, 32));
   double sum = 0;
-  for (const auto& [name, seconds] : ToJson(step).at("parts").items()) {
+  const Json parts = ToJson(step).at("parts");
+  for (const auto& [name, seconds] : parts.items()) {
     EXPECT_GE(seconds.get<double>(), -1e-9) << name;
     sum += seconds.get<double>();
   }

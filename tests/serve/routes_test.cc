@@ -155,7 +155,8 @@ TEST_F(RoutesTest, WhatCannotFitIsNotTokenised) {
   expect_refusal("/v1/completions", {{"model", "org/tiny"}, {"prompt", std::string(100, 'a')}}, "the prompt has 100");
   expect_refusal("/tokenize", {{"prompt", large}}, "1048576 bytes");
   expect_refusal("/v1/chat/completions",
-                 {{"model", "org/tiny"}, {"messages", {{{"role", "user"}, {"content", large}}}}}, "1048576 bytes");
+                 {{"model", "org/tiny"}, {"messages", {{{"role", "user"}, {"content", large}}}}},
+                 "1048580 bytes");  // with its role
   expect_refusal("/v1/chat/completions", {{"model", "org/tiny"}, {"messages", many}}, "20000 messages");
 }
 

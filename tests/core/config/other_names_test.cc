@@ -62,9 +62,10 @@ TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
       const bool several = name == "loss_type";
       const std::string hint =
           UnknownKeyHint(several ? line.ours.substr(0, line.ours.find('.') + 1) + name : name) + ":";
-      // A name that a key has too, in whatever section, is answered with that key.
+      // A name that a key has too, in whatever section, is answered with that key, and with others of that name after
+      // it.
       const std::string wanted = line.ours.empty()                 ? "leave it out:"
-                                 : line.ours.ends_with("." + name) ? "did you mean " + line.ours + "?:"
+                                 : line.ours.ends_with("." + name) ? "did you mean " + line.ours
                                                                    : "in Trireme it is " + line.ours + ":";
       EXPECT_EQ(hint.substr(0, wanted.size()), wanted) << name;
     }
@@ -77,7 +78,7 @@ TEST(OtherNames, OfSeveralKeysTheSectionsOwnOrAll) {
   EXPECT_EQ(UnknownKeyHint("loss_type"),
             "in Trireme it is preference.loss: a list, with preference.weights; or rl.loss: in stages grpo, rloo, "
             "reinforce_plus_plus and ppo");
-  EXPECT_EQ(UnknownKeyHint("beta"), "did you mean preference.beta or rl.beta?");
+  EXPECT_EQ(UnknownKeyHint("beta"), "did you mean preference.beta or rl.beta or distillation.beta?");
 }
 
 }  // namespace
