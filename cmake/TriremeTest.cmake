@@ -3,13 +3,14 @@
 #   trireme_test(matrix_test LABEL twin RANKS 1 2 4 SOURCES … LIBS …)              its own main, under mpirun, once per size
 # Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
 # A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
-# SANITIZED: also run in the address and thread sanitizer builds.
+# SANITIZED: also run in the address and thread sanitizer builds. ONE_THREAD: of these only in the first, for what it tests
+# starts no thread.
 set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
     --mca mpi_yield_when_idle 1 --quiet)
 add_custom_target(sanitized_tests)
 
 function(trireme_test name)
-  cmake_parse_arguments(T "OWN_MAIN;SANITIZED;SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS;RANKS;ENV" ${ARGN})
+  cmake_parse_arguments(T "OWN_MAIN;SANITIZED;ONE_THREAD;SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS;RANKS;ENV" ${ARGN})
   if(NOT T_LABEL OR NOT T_SOURCES)
     message(FATAL_ERROR "trireme_test(${name}) needs LABEL and SOURCES")
   endif()
@@ -36,7 +37,7 @@ function(trireme_test name)
   endif()
 
   set(labels ${T_LABEL})
-  if(T_SANITIZED)
+  if(T_SANITIZED AND NOT (T_ONE_THREAD AND TRIREME_SANITIZER STREQUAL "thread"))
     list(APPEND labels sanitized)
     add_dependencies(sanitized_tests ${name})
   endif()
