@@ -187,7 +187,12 @@ class TestInspect:
 
     def test_run(self, trained):
         text = run(None, ["inspect", trained[1]]).stdout
-        assert "checkpoint-2 checkpoint-4" in text, text
+        logged = [json.loads(line) for line in (trained[1] / "log.jsonl").read_text().splitlines()]
+        rows = [line for line in text.splitlines() if line.startswith("  checkpoint-")]
+        assert [row.split()[0] for row in rows] == ["checkpoint-2", "checkpoint-4"], text
+        for row, step in zip(rows, (2, 4)):
+            loss = next(line["loss"] for line in logged if line.get("step") == step)
+            assert f"loss {loss:.4f}" in row, text
 
 
 def assert_refused(words, arguments, settings=(), ranks=None, begins=False):

@@ -265,8 +265,8 @@ def whole(folder, rows, train_rows):
         make_model(model, family, changes)
         one = Adapted(model, output / "final", None, None)
         commands.append(train_words(one, train_rows, output, [
-            "run.steps=3", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=3", *settings]))
-        saved, apart = output / "checkpoint-3", folder / f"apart-{number}"
+            "run.steps=6", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=6", *settings]))
+        saved, apart = output / "checkpoint-6", folder / f"apart-{number}"
         commands.append(["convert", "--from", saved, "--to", apart, "--experts-apart"])
         commands += [grads_words(one, rows, folder / f"grads-{name}-{number}", path)
                      for name, path in (("final", output / "final"), ("checkpoint", saved), ("apart", apart))]

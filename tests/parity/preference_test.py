@@ -27,6 +27,8 @@ CASES |= {f"dpo {loss} smoothed": ("dpo", [f"preference.loss=[{loss}]", "prefere
                                    dict(loss_type=[loss], label_smoothing=0.1)) for loss in ("robust", "exo_pair", "aot")}
 CASES |= {f"dpo {divergence}": ("dpo", [f"preference.divergence={divergence}"], dict(f_divergence_type=divergence))
           for divergence in ("forward_kl", "js_divergence", "alpha_divergence")}
+# With a smaller beta no loss comes near 0, where all digits of 1 - margin are lost.
+CASES["dpo hinge"] = ("dpo", ["preference.loss=[hinge]", "preference.beta=0.05"], dict(loss_type=["hinge"], beta=0.05))
 CASES |= {
     "cdpo": ("dpo", ["preference.label_smoothing=0.1"],
              dict(loss_type=["sigmoid", "robust"], loss_weights=[1.8, -0.8], label_smoothing=0.1)),
