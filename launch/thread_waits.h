@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// Starts this program anew, once, with a short spin (GOMP_SPINCOUNT): libgomp reads it when it is loaded, before main.
-// Does nothing where the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, and where OMP_NUM_THREADS is 1. The first call
-// of main.
-void UseShortSpins(char** argv);
+// Starts this program anew, once, with a short spin (GOMP_SPINCOUNT), which libgomp reads when it is initialised. Does
+// nothing where the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY, and where OMP_NUM_THREADS is 1. An entry of
+// .preinit_array: libtorch's own initialisation, most of the start of a process, is then done once.
+void UseShortSpins(int argc, char** argv, char** environment);
 
 }  // namespace trireme
