@@ -9,11 +9,12 @@
 #include "core/base/json.h"
 #include "launch/commands.h"
 #include "launch/offered_names.h"
+#include "launch/process_end.h"
 #include "launch/program.h"
 
 int main(int argc, char** argv) {
   trireme::OfferNamesOfLists();
-  return trireme::RunAsProgram([&](trireme::Job& job) {
+  return trireme::EndProcess(trireme::RunAsProgram([&](trireme::Job& job) {
     const bool go_on = argc == 3 && std::string_view(argv[1]) == "--refusals";
     if (argc != 2 && !go_on) throw trireme::InputError("write many_commands [--refusals] FILE");
     std::ifstream file(argv[argc - 1]);
@@ -26,5 +27,5 @@ int main(int argc, char** argv) {
         std::cout << trireme::Json{{"refused", refusal.what()}} << std::endl;
       }
     }
-  });
+  }));
 }

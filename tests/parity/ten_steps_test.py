@@ -8,7 +8,7 @@ import pytest
 
 import steps
 import tiny_models
-from program import run_well
+from program import Launches, failure_text, run_many, words_of
 from steps import BF16_LIMITS, COSINE, EPOCH, LIMITS, SEED, STEPS
 
 OPTIONS = ("device", "ranks")
@@ -41,28 +41,27 @@ TWICE = [("qwen2", COSINE, 2, ["parallel.tensor=2"]), ("qwen2", COSINE, 2, ["par
          ("qwen2", COSINE, 2, ["parallel.pipeline=2"])]
 
 
-def write_run(folder, optimizer, dtype):
+def write_run(path, model, optimizer, dtype):
     """RUN.yaml; JSON is YAML."""
     sections = {
         "device": "cpu",
         "stage": "sft",
-        "model": {"path": str(folder / "model"), "dtype": dtype},
+        "model": {"path": str(model / "model"), "dtype": dtype},
         "tuning": {"kind": "full"},
-        "data": {"train": [str(folder / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 64},
+        "data": {"train": [str(model / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 64},
         "optimizer": {**optimizer, **steps.ADAMW},
         "run": {"steps": STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0},
     }
-    path = folder / "run.yaml"
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path
 
 
 class Trainer:
-    """A model of one family with its rows, and runs of the program on it, each in an output folder of its own."""
+    """A model of one family with its rows, and the curves of transformers on them."""
 
     def __init__(self, folder, family):
         folder.mkdir()
-        self.folder, self.runs, self.references = folder, 0, {}
+        self.folder, self.references = folder, {}
         self.config = tiny_models.config_of(family)
         # One of them trains no token: it is left out of a run.
         written = tiny_models.make_rows(EPOCH + 1, shortest=8, seed=SEED)
@@ -77,15 +76,6 @@ class Trainer:
             model = tiny_models.write_model(self.config, self.folder / "again")  # the seed makes the same weights
             self.references[key] = steps.reference(model, self.rows, optimizer)
         return self.references[key]
-
-    def log(self, optimizer, ranks, settings, dtype, device, parse_float=float):
-        """log.jsonl of a run."""
-        self.runs += 1
-        output = self.folder / f"output-{self.runs}"
-        words = ["train", write_run(self.folder, optimizer, dtype)]
-        run_well(ranks if ranks > 1 else None, words, [f"device={device}", f"run.output={output}", *settings])
-        lines = (output / "log.jsonl").read_text().splitlines()
-        return [json.loads(line, parse_float=parse_float) for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -105,23 +95,48 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("case", [case for case in runs if case[2] <= most], ids=name_of)
 
 
-def assert_curve(case, dtype, limits, trainers, device, record_errors):
-    family, optimizer, ranks, settings = case
-    log = trainers(family).log(optimizer, ranks, settings, dtype, device)
-    steps.assert_curve(log, trainers(family).reference(optimizer), limits, record_errors)
+def launch_all(kind, dtype, settings, trainers, folder, device):
+    """launch(ranks, cases) that trains them all in one start of the program, and gives the paths of their logs."""
+
+    def launch(ranks, cases):
+        commands, logs = [], []
+        for number, (family, optimizer, _, more) in enumerate(cases):
+            output = folder / f"{kind}-{ranks}-{number}"
+            path = write_run(folder / f"{output.name}.yaml", trainers(family).folder, optimizer, dtype)
+            commands.append(["train", path, *words_of([f"device={device}", f"run.output={output}", *more, *settings])])
+            logs.append(output / "log.jsonl")
+        result = run_many(ranks if ranks > 1 else None, commands)
+        assert result.returncode == 0, failure_text(result)
+        return logs
+    return launch
 
 
-def test_fp32(case, trainers, device, record_errors):
-    assert_curve(case, "fp32", LIMITS, trainers, device, record_errors)
+@pytest.fixture(scope="module")
+def logs(selected, trainers, folder, device):
+    """logs(case, KIND) is the path of what a run of that kind logged."""
+    kinds = {"fp32": (test_fp32, "fp32", []), "bf16": (test_bf16, "bf16", []),
+             "first": (test_twice, "bf16", ["run.deterministic=true"]),
+             "second": (test_twice, "bf16", ["run.deterministic=true"])}
+    launches = {kind: Launches(selected(test, "case"), lambda case: case[2],
+                               launch_all(kind, dtype, settings, trainers, folder, device))
+                for kind, (test, dtype, settings) in kinds.items()}
+    return lambda case, kind: launches[kind].of(case)
 
 
-def test_bf16(case, trainers, device, record_errors):
-    assert_curve(case, "bf16", BF16_LIMITS, trainers, device, record_errors)
+def read_log(path, parse_float=float):
+    return [json.loads(line, parse_float=parse_float) for line in path.read_text().splitlines()]
 
 
-def test_twice(case, trainers, device):
-    """Losses and norms as text: the same to the last digit."""
-    family, optimizer, ranks, settings = case
-    first, second = ([(line["loss"], line["grad_norm"]) for line in trainers(family).log(
-        optimizer, ranks, [*settings, "run.deterministic=true"], "bf16", device, parse_float=str)] for _ in range(2))
+def test_fp32(case, logs, trainers, record_errors):
+    steps.assert_curve(read_log(logs(case, "fp32")), trainers(case[0]).reference(case[1]), LIMITS, record_errors)
+
+
+def test_bf16(case, logs, trainers, record_errors):
+    steps.assert_curve(read_log(logs(case, "bf16")), trainers(case[0]).reference(case[1]), BF16_LIMITS, record_errors)
+
+
+def test_twice(case, logs):
+    """In two starts of the program. Losses and norms as text: the same to the last digit."""
+    first, second = ([(line["loss"], line["grad_norm"]) for line in read_log(logs(case, kind), parse_float=str)]
+                     for kind in ("first", "second"))
     assert len(first) == STEPS and first == second
