@@ -2,24 +2,9 @@
 
 #include <ATen/ops/empty.h>
 
-#include "core/base/error.h"
-#include "core/base/text.h"
 #include "ops/operator.h"
 
 namespace trireme {
-namespace {
-
-// Escaped for a cell of a Markdown table.
-std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-}  // namespace
 
 std::vector<OperatorReport> ReportOperators(const std::string& device) {
   const std::pair<at::ScalarType, const char*> types[] = {
@@ -36,13 +21,6 @@ std::vector<OperatorReport> ReportOperators(const std::string& device) {
     }
   }
   return report;
-}
-
-std::string OperatorTable() {
-  std::string table = "| operator | computes | implementations, fastest first |\n|---|---|---|\n";
-  for (const Operator& op : Operators())
-    table += Concat("| `", op.name, "` | ", Escaped(op.summary), " | ", Join(op.implementations), " |\n");
-  return table;
 }
 
 }  // namespace trireme

@@ -17,7 +17,4 @@ struct OperatorReport {
 // For tensors on a device as torch spells it ("cpu", "cuda:0"), which must be open in this process.
 std::vector<OperatorReport> ReportOperators(const std::string& device);
 
-// The operators and their lists in Markdown, for docs/kernels.md.
-std::string OperatorTable();
-
 }  // namespace trireme

@@ -49,11 +49,6 @@ std::optional<NamedAdapter> AdapterNames::Find(const std::string& name) const {
   return found == adapters_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool AdapterNames::HasId(int64_t id) const {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(adapters_, [&](const auto& entry) { return entry.second.id == id; });
-}
-
 std::vector<NamedAdapter> AdapterNames::All() const {
   const std::lock_guard lock(mutex_);
   std::vector<NamedAdapter> all;

@@ -25,7 +25,6 @@ class AdapterNames {
   std::optional<int64_t> Remove(const std::string& name);
 
   std::optional<NamedAdapter> Find(const std::string& name) const;
-  bool HasId(int64_t id) const;
   std::vector<NamedAdapter> All() const;  // by name
 
  private:

@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/process.h"
-#include "text/all_cores.h"
 #include "text/library.h"
 
 namespace trireme {
@@ -74,12 +73,6 @@ Encoded Tokenizer::Encode(std::string_view text, const EncodeOptions& options) c
   }
   trireme_encoding_free(&raw);
   return encoded;
-}
-
-std::vector<Encoded> Tokenizer::EncodeAll(std::span<const std::string> texts, const EncodeOptions& options) const {
-  std::vector<Encoded> all(texts.size());
-  OnAllCores(texts.size(), [&](size_t i) { all[i] = Encode(texts[i], options); });
-  return all;
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {

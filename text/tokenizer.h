@@ -38,8 +38,6 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
 
   Encoded Encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // The same for many texts, on all cores this process may use.
-  std::vector<Encoded> EncodeAll(std::span<const std::string> texts, const EncodeOptions& options = {}) const;
   std::string Decode(std::span<const int32_t> ids, bool skip_special = false) const;
 
   std::optional<int32_t> IdOf(std::string_view token) const;

@@ -119,11 +119,6 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 
 at::Tensor SwiGlu(const at::Tensor& gate_up) { return SwiGluFunction::apply(gate_up.contiguous()); }
 
-at::Tensor SwiGluAgain(const at::Tensor& gate_up) {
-  const at::Tensor x = gate_up.detach().contiguous();
-  return kSwiGlu.Choose(x).forward(x);
-}
-
 Operator operators::swiglu() {
   return {.name = kSwiGlu.op(),
           .summary = "silu(gate) · up of a fused gate|up",

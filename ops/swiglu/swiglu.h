@@ -8,7 +8,4 @@ namespace trireme {
 // gate_up: [tokens, 2 · ffn], gate first. Returns [tokens, ffn].
 at::Tensor SwiGlu(const at::Tensor& gate_up);
 
-// Recomputes the same values, outside autograd: for a Linear that does not save its input.
-at::Tensor SwiGluAgain(const at::Tensor& gate_up);
-
 }  // namespace trireme

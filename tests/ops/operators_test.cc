@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "ops/operator.h"
 #include "ops/operator_report.h"
 #include "ops/switches.h"
@@ -99,6 +100,17 @@ TEST(Operators, AnUnknownNameIsRefusedWithTheNearest) {
     EXPECT_NE(text.find("unknown operator 'atention'; did you mean attention?"), std::string::npos) << text;
     EXPECT_NE(text.find("adamw"), std::string::npos) << text;
   }
+}
+
+// The operators and their lists in Markdown.
+std::string OperatorTable() {
+  std::string table = "| operator | computes | implementations, fastest first |\n|---|---|---|\n";
+  for (const Operator& op : Operators()) {
+    std::string summary;  // escaped for a cell
+    for (const char c : op.summary) summary += c == '|' ? "\\|" : std::string(1, c);
+    table += Concat("| `", op.name, "` | ", summary, " | ", Join(op.implementations), " |\n");
+  }
+  return table;
 }
 
 TEST(Operators, ThePageHasTheirTable) {

@@ -81,10 +81,6 @@ void ExpertBalance::Add(const std::string& layer, const LayerBalance& sums) {
   for (size_t i = 0; i < kNumbers; ++i) flat_[begin + experts + i] += static_cast<float>(numbers[i]);
 }
 
-void ExpertBalance::SetReceived(int rank, double rows) {
-  flat_[ranks_begin_ + static_cast<size_t>(rank)] = static_cast<float>(rows + 1);
-}
-
 void ExpertBalance::Join(const ExpertBalance& step) {
   if (empty()) {
     *this = step;

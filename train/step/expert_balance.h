@@ -38,8 +38,6 @@ class ExpertBalance {
 
   bool empty() const { return layers_.empty(); }
   void Add(const std::string& layer, const LayerBalance& sums);
-  // Rows per layer that a rank's experts received.
-  void SetReceived(int rank, double rows);
   // All numbers in one vector, to be summed over ranks and restored: of a layer [experts] rows, tokens, dropped,
   // entropy, balance loss, z-loss; of a rank the rows per layer that it received, plus one if it has experts.
   const std::vector<float>& flat() const { return flat_; }

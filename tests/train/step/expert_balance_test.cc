@@ -8,15 +8,22 @@
 namespace trireme {
 namespace {
 
+// The rows per layer that a rank's experts received, as the trainer writes them.
+void Receive(ExpertBalance& balance, int rank, float rows) {
+  std::vector<float> numbers = balance.flat();
+  numbers[static_cast<size_t>(balance.offset_of_rank(rank))] = rows + 1;
+  balance.SetFlat(numbers);
+}
+
 // Two layers on each of two ranks; a third rank has no experts.
 ExpertBalance Example() {
   const std::vector<ExpertLayer> layers = {{"layers.1", 2}, {"layers.2", 4}};
   ExpertBalance first(layers, 3), second(layers, 3);
   first.Add("layers.1", {.rows = {3, 1}, .tokens = 4, .dropped = 0, .entropy = 2, .balance_loss = 0.5});
   first.Add("layers.2", {.rows = {4, 0, 0, 2}, .tokens = 4, .dropped = 2, .entropy = 1, .z_loss = 0.25});
-  first.SetReceived(0, 9);
+  Receive(first, 0, 9);
   second.Add("layers.1", {.rows = {1, 1}, .tokens = 2, .dropped = 0, .entropy = 1});
-  second.SetReceived(2, 3);
+  Receive(second, 2, 3);
   first.Join(second);
   return first;
 }
