@@ -128,8 +128,6 @@ Shape Placement::LocalShape() const {
   return shape;
 }
 
-int64_t Placement::BytesPerRank() const { return Elements(LocalShape()) * ByteSize(declaration_.dtype); }
-
 std::vector<LocalBox> Placement::LocalBoxes(int rank, const AxisNames& distinct) const {
   // Copies on the axes that split no dim; copies of shared parts are added box by box.
   int copy = 0, copies = 1;
@@ -163,15 +161,6 @@ std::vector<LocalBox> Placement::LocalBoxes(int rank, const AxisNames& distinct)
   std::vector<LocalBox> result;
   for (Partial& partial : boxes) result.push_back(std::move(partial.box));
   return result;
-}
-
-AxisNames Placement::GradientSumAxes() const {
-  const AxisNames data = declaration_.grid == GridKind::kDense ? AxisNames{"cp", "dp"} : AxisNames{"edp"};
-  AxisNames axes;
-  for (const Axis& axis : mesh_.axes()) {
-    if (Contains(data, axis.name) || Contains(declaration_.partial_gradient, axis.name)) axes.push_back(axis.name);
-  }
-  return axes;
 }
 
 std::vector<SharedBlock> Placement::SharedBlocks() const {

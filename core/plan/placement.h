@@ -68,15 +68,12 @@ class Placement {
 
   Shape GlobalShape() const;  // without padding
   Shape LocalShape() const;   // with padding; the same on every rank
-  int64_t BytesPerRank() const;
 
   // What a rank holds, in ascending order of the global offset. Axes of `distinct` count as ranks that hold
   // different elements, as the data axes do once the optimizer is sharded: they make no replicas.
   std::vector<LocalBox> LocalBoxes(int rank, const AxisNames& distinct = {}) const;
 
-  // The gradient of the whole parameter is summed over these axes.
-  AxisNames GradientSumAxes() const;
-  // In addition, the gradients of these blocks are summed among the ranks that share them.
+  // The gradients of these blocks are summed among the ranks that share them.
   std::vector<SharedBlock> SharedBlocks() const;
 
  private:

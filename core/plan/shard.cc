@@ -1,4 +1,4 @@
-// Shards from placements: local boxes, or the parts of them that a flat range covers.
+// Shards from placements: the parts of local boxes that a flat range covers.
 #include "core/plan/shard.h"
 
 #include <utility>
@@ -48,16 +48,6 @@ Shard::Shard(std::string key_, DType dtype_, Shape global_shape_, Shape strides_
       throw InputError(key, ": box ", ToText(box.global), " has no memory");
     }
   }
-}
-
-Shard LocalShard(const Placement& placement, int rank, void* data) {
-  const Shape strides = RowMajorStrides(placement.LocalShape());
-  std::vector<ShardBox> boxes;
-  for (LocalBox& local : placement.LocalBoxes(rank)) {
-    boxes.push_back({std::move(local.global), Dot(local.local_offset, strides), local.replica});
-  }
-  return Shard(placement.name(), placement.declaration().dtype, placement.GlobalShape(), strides, std::move(boxes),
-               data);
 }
 
 Shard FlatShard(const Placement& placement, int rank, const FlatShare& share, std::string key, DType dtype,

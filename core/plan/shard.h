@@ -28,9 +28,6 @@ struct Shard {
   Shard(std::string key, DType dtype, Shape global_shape, Shape strides, std::vector<ShardBox> boxes, void* data);
 };
 
-// The rank's whole local tensor, row-major at `data`.
-Shard LocalShard(const Placement& placement, int rank, void* data);
-
 // The elements [begin, end) of the flattened local tensor, the first at `data`: one rank's share in a sharded
 // optimizer, whose ranks along `distinct` hold different ranges. `key` names the state ("exp_avg/…"), and its
 // type may differ from the parameter's.

@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "tests/core/plan/local_shard.h"
+
 namespace trireme {
 namespace {
 

@@ -1,4 +1,4 @@
-// Placements: shapes, boxes, owners, gradient sums, padding, fused blocks, refusals; and, for random
+// Placements: shapes, boxes, owners, padding, fused blocks, refusals; and, for random
 // declarations, that every element is held once per replica.
 #include "core/plan/placement.h"
 
@@ -18,14 +18,12 @@ TEST(Placement, ColumnSplit) {
   const Placement weight({.name = "w", .dtype = DType::kBf16, .dims = {SplitDim("tp", {{8, 2}}), WholeDim(3)}}, grids);
   EXPECT_EQ(weight.GlobalShape(), (Shape{8, 3}));
   EXPECT_EQ(weight.LocalShape(), (Shape{4, 3}));
-  EXPECT_EQ(weight.BytesPerRank(), 4 * 3 * 2);
   const auto boxes = weight.LocalBoxes(3);  // tp 1, dp 1
   ASSERT_EQ(boxes.size(), 1u);
   EXPECT_EQ(boxes[0].global, (Box{{4, 0}, {4, 3}}));
   EXPECT_EQ(boxes[0].replica, 1);
   EXPECT_EQ(weight.LocalBoxes(1)[0].replica, 0);
   EXPECT_EQ(weight.LocalBoxes(3, {"dp"})[0].replica, 0);
-  EXPECT_EQ(weight.GradientSumAxes(), (AxisNames{"cp", "dp"}));
   EXPECT_TRUE(weight.SharedBlocks().empty());
 }
 
@@ -75,13 +73,11 @@ TEST(Placement, ExpertsLiveOnTheExpertGrid) {
   EXPECT_EQ(boxes[0].global, (Box{{3, 5, 0}, {3, 5, 4}}));
   EXPECT_EQ(boxes[1].global, (Box{{3, 15, 0}, {3, 5, 4}}));
   EXPECT_EQ(boxes[1].replica, 1);
-  EXPECT_EQ(up.GradientSumAxes(), AxisNames{"edp"});
 }
 
-TEST(Placement, NormInASequenceParallelRegionSumsOverTensorRanksToo) {
+TEST(Placement, EveryRankHasAReplicaOfANorm) {
   const Grids grids = MakeGrids(8, {.tensor = 2, .context = 2});
   const Placement norm({.name = "norm", .dims = {WholeDim(7)}, .partial_gradient = {"tp"}}, grids);
-  EXPECT_EQ(norm.GradientSumAxes(), (AxisNames{"tp", "cp", "dp"}));
   EXPECT_EQ(norm.LocalBoxes(7)[0].replica, 7);
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/core/plan/elements.h"
+#include "tests/core/plan/local_shard.h"
 #include "tests/core/plan/message.h"
 
 namespace trireme {

@@ -139,7 +139,6 @@ TEST(Parameters, ExpertsAreStackedAndSplitOverTheirOwnGrid) {
   const Placement placement(gate_up.declaration, grids);
   EXPECT_EQ(placement.GlobalShape(), (Shape{4, 24, 8}));
   EXPECT_EQ(placement.LocalShape(), (Shape{2, 12, 8}));
-  EXPECT_EQ(placement.GradientSumAxes(), (AxisNames{"edp"}));
   ASSERT_EQ(gate_up.hf.size(), 8u);
   EXPECT_EQ(gate_up.hf[3].name, "layers.0.1.up");
   EXPECT_EQ(gate_up.hf[3].shape, (Shape{12, 8}));
