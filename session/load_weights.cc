@@ -184,6 +184,7 @@ void FillBucket(const Bucket& bucket, const HfDirectory* files, const LayerGraph
     LoadOwn(*files, own, graph, rank, sources);
   } else {
     FillRandomWeights(own, rank, sources.seed);
+    ZeroPaddingRow(own, graph, rank);
   }
   if (graph.adapter && sources.adapter != nullptr) {
     LoadTrained(*sources.adapter, EntriesOf(bucket, &IsTrained), rank);

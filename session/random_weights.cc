@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <optional>
+#include <variant>
 
 #include "core/base/random.h"
 #include "session/pack_values.h"
@@ -43,6 +44,15 @@ std::optional<double> ConstantOf(const Initial& initial) {
   return initial.kind == Initial::Kind::kConstant ? std::optional(initial.deviation) : std::nullopt;
 }
 
+// If it is on this rank.
+void ZeroRow(const Weights::Entry& entry, int64_t row, int rank) {
+  for (const LocalBox& box : entry.placement.LocalBoxes(rank)) {
+    const int64_t within = row - box.global.offset.front();
+    if (within < 0 || within >= box.global.extent.front()) continue;
+    entry.weight.value.select(0, box.local_offset.front() + within).zero_();
+  }
+}
+
 }  // namespace
 
 void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, uint64_t seed) {
@@ -66,6 +76,16 @@ void FillRandomWeights(const std::vector<Weights::Entry*>& entries, int rank, ui
         part = part.narrow(static_cast<int64_t>(d), box.local_offset[d], box.global.extent[d]);
       }
       part.copy_(RandomBox(box.global, entry->placement.GlobalShape(), random, initial));
+    }
+  }
+}
+
+void ZeroPaddingRow(const std::vector<Weights::Entry*>& entries, const LayerGraph& graph, int rank) {
+  for (const Layer& layer : graph.layers) {
+    const auto* embedding = std::get_if<EmbeddingSpec>(&layer.spec);
+    if (embedding == nullptr || embedding->padding == kNoPadding) continue;
+    for (const Weights::Entry* entry : entries) {
+      if (entry->weight.name == layer.name + ".embedding.weight") ZeroRow(*entry, embedding->padding, rank);
     }
   }
 }

@@ -140,6 +140,29 @@ TEST(RandomWeights, DoNotDependOnTheLayout) {
   }
 }
 
+// Wherever ranks have it, and no other row, nor that of another matrix.
+TEST(RandomWeights, ThePaddingTokensRowIsZero) {
+  LayerGraph graph;
+  graph.layers = {
+      {.name = "embedding", .spec = EmbeddingSpec{.vocabulary = 6, .hidden = 4, .padding = 4}, .hf_names = {}}};
+  const auto filled = [&](const std::string& name, int ranks) {
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<Dim> dims = {SplitDim("tp", {{.size = 6, .parts = ranks}}), WholeDim(4)};
+      Weights::Entry entry = EntryOf(PlainParameter({.name = name, .dims = dims}, name), ranks);
+      FillRandomWeights({&entry}, rank, /*seed=*/7);
+      ZeroPaddingRow({&entry}, graph, rank);
+      parts.push_back(entry.weight.value);
+    }
+    return at::cat(parts, 0).ne(0).all(1);
+  };
+  const at::Tensor but_one = at::tensor({1, 1, 1, 1, 0, 1}, at::kBool);
+  for (const int ranks : {1, 2, 3}) EXPECT_TRUE(filled("embedding.embedding.weight", ranks).equal(but_one)) << ranks;
+  EXPECT_TRUE(filled("head.logits.weight", 1).all().item<bool>());
+  std::get<EmbeddingSpec>(graph.layers.front().spec).padding = kNoPadding;
+  EXPECT_TRUE(filled("embedding.embedding.weight", 1).all().item<bool>());
+}
+
 TEST(RandomWeights, UniformOnesLieOnBothSidesOfZero) {
   Parameter parameter = Matrix(100, 100);
   parameter.initial = {.kind = Initial::Kind::kUniform, .deviation = 0.5};
