@@ -35,7 +35,7 @@ Json Summary(const BoardRun& run) {
                   {"reading", !run.log.caught_up()},
                   {"rows", columns.rows()},
                   {"position", ToText(run.log.position())}};
-  for (const char* name : {"step", "loss", "eval_loss", "epoch", "elapsed_seconds", "remaining_seconds"}) {
+  for (const char* name : {"step", "loss", "reward", "eval_loss", "epoch", "elapsed_seconds", "remaining_seconds"}) {
     summary[name] = NewestValue(columns, name);
   }
   summary["configuration"] = HasRunFile(run.directory, "run.yaml");

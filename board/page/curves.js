@@ -4,7 +4,7 @@ import {find, make, onceAFrame, replace} from './dom.js';
 import {say, sayOr} from './words.js';
 
 const FIRST = ['loss', 'eval_loss', 'grad_norm', 'learning_rate', 'tokens_per_second', 'mfu', 'memory_gib', 'reward', 'rewards/margins'];
-const TIMES = ['step_seconds', 'data_seconds', 'eval_seconds', 'elapsed_seconds', 'remaining_seconds', 'tokens', 'epoch'];
+const TIMES = ['step_seconds', 'data_seconds', 'eval_seconds', 'elapsed_seconds', 'remaining_seconds', 'tokens', 'samples', 'epoch'];
 
 function groupOf(name) {
   if (FIRST.includes(name)) return 'main';

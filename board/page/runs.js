@@ -77,7 +77,8 @@ export class Runs {
     progress.value = run.state === 'done' ? 1 : total > 0 ? run.elapsed_seconds / total : 0;
     progress.setAttribute('aria-label', say('progress'));
     const left = run.state === 'running' && run.remaining_seconds ? `${say('left')} ${clock(run.remaining_seconds)}` : '';
+    const judged = run.reward === null ? 'loss' : 'reward';  // a policy's loss is 0 on average by construction
     facts.textContent = [run.step === null ? say('no_steps') : `${say('step')} ${short(run.step)}`,
-      run.loss === null ? '' : `${say('loss')} ${short(run.loss)}`, left].filter(Boolean).join(' · ');
+      run[judged] === null ? '' : `${say(judged)} ${short(run[judged])}`, left].filter(Boolean).join(' · ');
   }
 }
