@@ -1,6 +1,7 @@
 #include "launch/layout.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -8,15 +9,32 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/log.h"
 #include "core/config/load.h"
 #include "launch/hub_model.h"
 #include "session/derived_model.h"
+#include "train/states/run_record.h"
 
 namespace trireme {
 namespace {
 
 ModelFinder FinderOf(Job& job, HubParts parts) {
   return [&job, parts](const std::string& path, const std::string& key) { return ModelHere(path, key, job, parts); };
+}
+
+// A run that goes on keeps what its own run.yaml has where the file says nothing and the default depends on the stage.
+Config LoadRun(const Arguments& arguments, const Job& job) {
+  const std::string file = arguments.value(kRunFile);
+  Config config = LoadConfig(file, arguments.overrides());
+  const std::optional<Config> earlier = ResumedSettings(config.run());
+  if (!earlier) return config;
+  Config kept = LoadConfig(file, arguments.overrides(), &*earlier);
+  for (const KeyDifference& one : DifferingKeys(config, kept)) {
+    if (job.rank() != 0) continue;
+    TRIREME_LOG(INFO) << one.key << " stays " << one.now
+                      << ", as in the run.yaml of the run that goes on; its default is " << one.before;
+  }
+  return kept;
 }
 
 }  // namespace
@@ -39,8 +57,8 @@ Config WithModelDirectories(Config config, const ModelFinder& find) {
 }
 
 Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts) {
-  Config config = arguments.has(kRunFile) ? LoadConfig(arguments.value(kRunFile), arguments.overrides())
-                                          : ParseConfig("", "defaults", arguments.overrides());
+  Config config =
+      arguments.has(kRunFile) ? LoadRun(arguments, job) : ParseConfig("", "defaults", arguments.overrides());
   return WithModelDirectories(std::move(config), FinderOf(job, parts));
 }
 

@@ -10,6 +10,7 @@
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "core/config/scope.h"
+#include "core/config/stage_defaults.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +26,7 @@ std::string TypeText(const FieldDescriptor& field, const std::vector<std::string
 }
 
 std::string DefaultText(const Message& section, const FieldDescriptor& field) {
+  if (const std::string by_stage = StageDefaultText(field); !by_stage.empty()) return by_stage;
   return field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
 }
 

@@ -12,6 +12,7 @@
 #include "core/config/paths.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
+#include "core/config/stage_defaults.h"
 #include "core/config/yaml_document.h"
 
 namespace trireme {
@@ -145,23 +146,26 @@ void ApplyOverride(const std::string& text, Config& config, Problems& problems) 
 
 }  // namespace
 
-Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides) {
-  return ParseConfig(ReadTextFile(path), path, overrides);
+Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides, const Config* earlier) {
+  return ParseConfig(ReadTextFile(path), path, overrides, earlier);
 }
 
-Config ParseConfig(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+Config ParseConfig(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                   const Config* earlier) {
   const YamlSource source{.name = name};
   const YAML::Node document = ParseYaml(text, source);
   if (!document.IsNull() && !document.IsMap()) {
     throw InputError(source.At(document.Mark()), "wanted keys such as device: auto, found ", FoundText(document));
   }
   Config config = DefaultConfig();
+  ClearStageDefaults(config);
   Problems problems;
   Reader(source, problems).ReadSection(document, "", config);
   for (const std::string& text_of_override : overrides) {
     problems.Try([&] { ApplyOverride(text_of_override, config, problems); });
   }
   problems.ThrowIfAny();
+  FillStageDefaults(config, earlier);
   ExpandPaths(config);
   return config;
 }

@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/config/options.pb.h"
 #include "core/config/other_names.h"
+#include "core/config/stage_defaults.h"
 
 namespace trireme {
 namespace {
@@ -155,6 +156,8 @@ std::string UnknownKeyHint(const std::string& key) {
 Config DefaultConfig() {
   Config config;
   FillWithDefaults(config);
+  ClearStageDefaults(config);
+  FillStageDefaults(config);
   return config;
 }
 

@@ -36,7 +36,7 @@ std::vector<std::string> KeysUnder(const google::protobuf::Descriptor& section, 
 // What follows "unknown key; " in an error: the key that was probably meant, or the known keys.
 std::string UnknownKeyHint(const std::string& key);
 
-// All keys at their defaults, each explicitly set, so that configurations compare by meaning.
+// All keys at their defaults in the default stage, each explicitly set, so that configurations compare by meaning.
 Config DefaultConfig();
 
 }  // namespace trireme

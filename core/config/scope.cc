@@ -10,16 +10,6 @@
 namespace trireme {
 namespace {
 
-std::vector<std::string> Split(const std::string& text, const std::string& separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0;;) {
-    const size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return parts;
-    begin = end + separator.size();
-  }
-}
-
 std::string NeedText(const KeyNeed& need) {
   const bool empty = need.of_empty();
   switch (need.kind) {
@@ -34,6 +24,16 @@ std::string NeedText(const KeyNeed& need) {
 }
 
 }  // namespace
+
+std::vector<std::string> Split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + separator.size();
+  }
+}
 
 KeyNeed ParseNeed(const std::string& text) {
   constexpr std::pair<const char*, KeyNeed::Kind> kOperators[] = {

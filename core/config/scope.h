@@ -34,6 +34,8 @@ KeyScope StatedScope(const google::protobuf::FieldDescriptor& field);
 // What counts for "rl.sampler.model": with what its sections state.
 KeyScope ScopeOf(const std::string& key);
 
+// "a, b" at ", ": its parts.
+std::vector<std::string> Split(const std::string& text, const std::string& separator);
 // "a", "a or b", "a, b or c".
 std::string Listed(const std::vector<std::string>& words, const std::string& last);
 // "stage ppo", "stages pt and sft".

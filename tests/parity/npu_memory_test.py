@@ -129,7 +129,7 @@ def run_file(case, folder):
     rows.write_text("".join(json.dumps(other) + "\n" for other in others) * 16)
     path.write_text(yaml.safe_dump({
         "stage": run["stage"], "model": {"path": str(model_of(case, folder)), "init": "random"},
-        "data": {"train": [str(rows)], "cache": str(folder / "cache")}, "run": {"output": str(folder / stem), "steps": 2},
+        "data": {"train": [str(rows)], "packing": True, "cache": str(folder / "cache")}, "run": {"output": str(folder / stem), "steps": 2},
         **{key: run[key] for key in ("reference", "preference", "rl") if key in run}}))
     return path
 

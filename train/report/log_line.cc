@@ -8,6 +8,7 @@ Json LogLineOf(const LoggedStep& step) {
                {"grad_norm", step.grad_norm},
                {"learning_rate", step.learning_rate},
                {"tokens", step.tokens},
+               {"samples", step.samples},
                {"tokens_per_second", step.tokens_per_second},
                {"step_seconds", step.step_seconds},
                {"data_seconds", step.data_seconds},

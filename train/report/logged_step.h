@@ -28,7 +28,8 @@ struct LoggedStep {
   double loss = 0;  // of the step; in the log, the mean over the steps since the previous line
   double grad_norm = 0;
   double learning_rate = 0;
-  int64_t tokens = 0;            // trained in this step
+  int64_t tokens = 0;   // trained in this step
+  int64_t samples = 0;  // of this step: records of the data, or completions; more than sequences where they are packed
   double tokens_per_second = 0;  // trained or not, excluding padding
   double step_seconds = 0;
   double data_seconds = 0;  // of these, spent waiting for rows

@@ -291,7 +291,9 @@ class Run {
       const int64_t length = rows.Length(row);
       logged.tokens += rows.Trained(row);
       all_tokens += length;
-      flops += ModelFlops(graph_, rows.Extent(row));
+      const RowExtent extent = rows.Extent(row);
+      logged.samples += std::ssize(extent.documents);
+      flops += ModelFlops(graph_, extent);
     }
     logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
     logged.mfu = flops / logged.step_seconds / peak_rate_;

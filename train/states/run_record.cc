@@ -9,12 +9,22 @@
 #include "core/config/load.h"
 #include "core/config/print.h"
 #include "core/io/atomic_file.h"
+#include "core/io/file_system.h"
 #include "train/evaluation/best_evaluation.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kRecord = "run.yaml";
+
+std::optional<Config> ReadRecord(const std::filesystem::path& output) {
+  if (!PathExists(output / kRecord)) return std::nullopt;
+  try {
+    return LoadConfig((output / kRecord).string());
+  } catch (const Error&) {
+    return std::nullopt;  // written by a version with other keys
+  }
+}
 
 // Keys, or sections with their dot, that change how a run is computed or reported, but not what is
 // trained.
@@ -52,13 +62,14 @@ bool EndedEarly(const Config& config, const RunStart& start) {
 
 }  // namespace
 
+std::optional<Config> ResumedSettings(const RunConfig& run) {
+  if (run.resume() == "never" || run.output().empty()) return std::nullopt;
+  return ReadRecord(run.resume() == "auto" ? std::filesystem::path(run.output()) : FolderOf(run.resume()));
+}
+
 std::vector<KeyDifference> DifferencesFromRecord(const std::filesystem::path& output, const Config& config) {
-  if (!PathExists(output / kRecord)) return {};
-  try {
-    return DifferingKeys(LoadConfig((output / kRecord).string()), config);
-  } catch (const Error&) {
-    return {};  // written by a version with other keys
-  }
+  const std::optional<Config> before = ReadRecord(output);
+  return before ? DifferingKeys(*before, config) : std::vector<KeyDifference>();
 }
 
 bool IsComplete(const Config& config, const RunStart& start, int64_t total_steps) {

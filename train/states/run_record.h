@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "core/config.pb.h"
@@ -11,6 +12,10 @@
 #include "train/states/run_start.h"
 
 namespace trireme {
+
+// The settings of the run that this one resumes, as its run.yaml has them; nothing for a new run, or where they can no
+// longer be read.
+std::optional<Config> ResumedSettings(const RunConfig& run);
 
 // Differences from the existing run.yaml; empty if there is none, or one that can no longer be
 // read.

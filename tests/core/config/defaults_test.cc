@@ -19,7 +19,7 @@ device: auto                 # auto | cpu | npu | cuda; auto takes an npu only w
 stage: sft                   # pt | sft | …
 model:  {path: DIR, init: weights, dtype: bf16}          # an HF directory; init: random uses only its config.json
 tuning: {kind: lora, rank: 8, alpha: 32, dropout: 0.05, targets: [all-linear]}     # full | freeze | lora
-data:   {train: [a.jsonl], valid: [], max_length: 2048, packing: true}
+data:   {train: [a.jsonl], valid: [], max_length: 2048, packing: false}
 parallel: {tensor: 1, pipeline: 1, context: 1, expert: 1, expert_tensor: 1, sequence: true, zero: 1,
            schedule: 1f1b, virtual_stages: 1, context_method: ring}
            # schedule: 1f1b | interleaved | zero_bubble | dualpipev;  context_method: ring | ulysses | hybrid

@@ -75,5 +75,12 @@ TEST(WrappedTest, BreaksBetweenWords) {
   EXPECT_EQ(Wrapped("", "  "), "");
 }
 
+TEST(HelpTest, ADefaultThatDependsOnTheStageIsShownWithItsStages) {
+  EXPECT_NE(
+      InOneLine(ConfigHelp())
+          .find("data.packing (true or false; default true; in stages sft, dpo, kto, orpo, simpo, cpo and rm false)"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace trireme

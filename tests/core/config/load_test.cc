@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "core/config/schema.h"
 
@@ -40,6 +41,28 @@ TEST(LoadTest, ValuesOfEachKind) {
   EXPECT_EQ(config.optimizer().lr(), 3e-4);
   EXPECT_EQ(config.optimizer().clip(), 0.5);
   EXPECT_EQ(config.run().seed(), 9223372036854775807);
+}
+
+TEST(LoadTest, PackingIsOnByDefaultWhereABatchIsNotCountedInSamples) {
+  const std::set<std::string> without = {"sft", "dpo", "kto", "orpo", "simpo", "cpo", "rm"};
+  for (const std::string& stage : SpellingsOf(*Stage_descriptor())) {
+    const std::string text = "stage: " + stage + "\n";
+    EXPECT_EQ(ParseConfig(text, "x").data().packing(), without.count(stage) == 0) << stage;
+    EXPECT_TRUE(ParseConfig(text + "data: {packing: true}\n", "x").data().packing()) << stage;
+    EXPECT_FALSE(ParseConfig("data: {packing: false}\n" + text, "x").data().packing()) << stage;
+    EXPECT_TRUE(ParseConfig(text, "x", {"data.packing=true"}).data().packing()) << stage;
+  }
+  EXPECT_TRUE(ParseConfig("stage: dpo\n", "x", {"stage=pt"}).data().packing()) << "--set follows the file";
+}
+
+// Of keys with such a default, and of no other.
+TEST(LoadTest, AResumedRunKeepsADefaultOfItsOwn) {
+  const Config packed = ParseConfig("data: {packing: true}\nrun: {seed: 7}\n", "x");
+  const Config kept = ParseConfig("stage: sft\n", "x", {}, &packed);
+  EXPECT_TRUE(kept.data().packing());
+  EXPECT_EQ(kept.run().seed(), 42);
+  EXPECT_FALSE(ParseConfig("data: {packing: false}\n", "x", {}, &packed).data().packing()) << "the file says it";
+  EXPECT_FALSE(ParseConfig("", "x", {"data.packing=false"}, &packed).data().packing()) << "--set says it";
 }
 
 TEST(LoadTest, AListReplacesItsDefault) {
