@@ -161,15 +161,15 @@ class Search {
 
   void Consider(const Layout& layout) {
     if (!model_.HasSchedule(layout)) return;
-    const auto bytes = static_cast<double>(model_.Memory(layout).device());
+    ++result_.timed;
+    StepEstimate step = model_.Time(layout);
+    if (step.step_seconds >= Slowest()) return;
+    const auto bytes = static_cast<double>(model_.Memory(layout).device());  // takes longer than the time
     if (bytes > Room()) {
       least_planned_ = std::min(least_planned_, bytes);
       return;
     }
-    ++result_.timed;
-    StepEstimate step = model_.Time(layout);
     step.memory_gib = bytes / (1 << 30);
-    if (step.step_seconds >= Slowest()) return;
     const FoundLayout found{layout, step};
     const auto after = std::upper_bound(
         result_.found.begin(), result_.found.end(), found,

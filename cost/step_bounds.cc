@@ -29,6 +29,12 @@ double UpdateBytes(const Config& config) {
   return 4 + master + 2 * states * moment + ElementBytes(config) + (optimizer.clip() > 0 ? 4 : 0);
 }
 
+double SavedBytes(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const auto states = static_cast<double>(OptimizerStates(optimizer.name()).size());
+  return (optimizer.masters() == MASTERS_NONE ? ElementBytes(config) : 4) + states * MomentBytes(optimizer);
+}
+
 // A rank cannot begin before the stages before its first one have passed a micro batch on.
 double StepModel::LowerBound(const Layout& layout) {
   const std::vector<Stage>& stages = StagesOf(layout);
@@ -71,7 +77,8 @@ double StepModel::CommunicatorBytes(const Layout& layout) {
   const int wide = layout.tensor * layout.context, expert = layout.expert * layout.expert_tensor;
   int data = layout.data();
   for (int fewer = 1; fewer < data; ++fewer) {
-    const bool divides = layout.data() % fewer == 0 && wide * fewer % expert == 0 && fewer % layout.replicas == 0;
+    const bool divides =
+        layout.data() % fewer == 0 && fewer % layout.replicas == 0 && wide * fewer % (expert * layout.replicas) == 0;
     const bool alike = (fewer > 1) == (layout.data() > 1) && (wide * fewer > expert) == (wide * layout.data() > expert);
     if (divides && alike) data = fewer;
   }
@@ -146,6 +153,14 @@ double StepModel::MemoryBound(const Layout& layout) {
          layout.pipeline;
 }
 
+const LayerElements& StepModel::ElementsOf(const Layout& layout, const Grids& grids) {
+  const auto key = std::tuple(layout.tensor, layout.sequence, layout.expert, layout.expert_tensor);
+  const auto found = elements_.find(key);
+  if (found != elements_.end()) return found->second;
+  const TensorSplit split{layout.tensor, layout.sequence, layout.expert, layout.expert_tensor};
+  return elements_.emplace(key, CountElements(graph_, split, grids)).first->second;
+}
+
 RankMemory StepModel::Memory(const Layout& layout) {
   Config config = WithLayout(config_, layout);
   config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
@@ -159,7 +174,8 @@ RankMemory StepModel::Memory(const Layout& layout) {
                             .groups = none,
                             .placement = placement,
                             .stages = Stages(placement.stages()),
-                            .timeline = Order(layout)};
+                            .timeline = Order(layout),
+                            .elements = &ElementsOf(layout, grids)};
   RankMemory most;
   for (const RankMemory& position : PlanPositions(inputs)) {
     if (position.device() > most.device()) most = position;

@@ -341,8 +341,20 @@ StepEstimate StepModel::Time(const Layout& layout) {
   return step;
 }
 
-Timeline StepModel::Events(const Layout& layout, int micro_batches) {
-  return SimulateStages(Table(layout, micro_batches), DurationsOf(layout, StagesOf(layout)));
+Timeline StepModel::Events(const Layout& layout) {
+  const int shown = Shown(MicroBatches(layout), layout.pipeline);
+  return SimulateStages(Table(layout, shown), DurationsOf(layout, StagesOf(layout)));
+}
+
+std::vector<Durations> StepModel::ExchangesOf(const Layout& layout) {
+  const auto exchanged = [](const PassParts& pass) { return pass.tensor + pass.context + pass.expert; };
+  std::vector<Durations> exchanges;
+  for (const Stage& stage : StagesOf(layout)) {
+    exchanges.push_back({.forward = exchanged(stage.forward) + Exposed(layout, stage, true),
+                         .backward_input = exchanged(stage.input) + Exposed(layout, stage, false),
+                         .backward_weight = exchanged(stage.weight)});
+  }
+  return exchanges;
 }
 
 void StepModel::Check(const Layout& layout) const {

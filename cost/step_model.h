@@ -82,8 +82,11 @@ class StepModel {
   StepEstimate Estimate(const Layout& layout);
 
   int MicroBatches(const Layout& layout) const;
-  // A step's events, for at most `micro_batches`.
-  Timeline Events(const Layout& layout, int micro_batches);
+  const StagePlacement& PlacementOf(const Layout& layout) const;
+  // A step's events: the first rounds of the pipeline, in seconds.
+  Timeline Events(const Layout& layout);
+  // Of each stage: seconds of a pass in which it waits for exchanges with ranks beside it.
+  std::vector<Durations> ExchangesOf(const Layout& layout);
 
  private:
   struct Stage {
@@ -103,8 +106,8 @@ class StepModel {
   const std::vector<StageLayers>& Stages(int stages);
   const Schedule& Table(const Layout& layout, int micro_batches);
   const Timeline& Order(const Layout& layout);
-  const StagePlacement& PlacementOf(const Layout& layout) const;
   const std::vector<Stage>& StagesOf(const Layout& layout);
+  const LayerElements& ElementsOf(const Layout& layout, const Grids& grids);
   double CommunicatorBytes(const Layout& layout);
   Exchange ExchangeOf(const Layout& layout, const Stage& stage) const;
   // A micro batch's own exchanges of zero 2 and 3, as far as its passes do not hide them.
@@ -125,6 +128,7 @@ class StepModel {
   int64_t length_;
   std::map<LayerKey, std::vector<LayerCost>> costs_;
   std::map<std::tuple<int, bool, int, int>, std::vector<LayerWork>> works_;
+  std::map<std::tuple<int, bool, int, int>, LayerElements> elements_;
   std::map<int, std::vector<StageLayers>> stages_;
   using PipelineKey = std::tuple<std::string, int, int, int>;  // schedule, ranks, chunks, micro batches
   std::map<PipelineKey, Schedule> tables_;

@@ -21,6 +21,7 @@
 #define TRIREME_COMMANDS(COMMAND) \
   COMMAND(CheckCommand)           \
   COMMAND(PlanCommand)            \
+  COMMAND(SimulateCommand)        \
   COMMAND(TrainCommand)           \
   TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(ConvertCommand)         \

@@ -104,7 +104,9 @@ void ShowPlan(const Arguments& arguments, Job& job) {
   if (arguments.has("on")) {
     if (job.rank() != 0) return;
     const LayerGraph graph = ReadGraph(config);
-    return (arguments.has("search") ? ShowSearch : ShowTime)(config, graph, static_cast<int>(world), arguments);
+    if (arguments.has("svg")) RefuseToOverwrite("--svg", arguments.value("svg"));
+    if (arguments.has("search")) return ShowSearch(config, graph, static_cast<int>(world), arguments);
+    return ShowTime(config, graph, static_cast<int>(world), arguments, config.run().steps());
   }
   const Grids grids = MakeGrids(static_cast<int>(world), SizesOf(config.parallel()));
   const GroupPlan plan = GroupsOf(config, grids);

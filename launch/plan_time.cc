@@ -5,6 +5,9 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "core/cli/duration.h"
+#include "core/io/atomic_file.h"
+#include "cost/pictures.h"
 #include "cost/rows.h"
 #include "cost/search.h"
 #include "cost/step_text.h"
@@ -32,6 +35,11 @@ std::vector<Option> SearchOptionsOfPlan() {
        .value_name = "KEY=VALUE",
        .help = "with --search: a key that keeps its value, such as parallel.tensor=8",
        .repeatable = true},
+      {.name = "svg",
+       .value_name = "FILE",
+       .help =
+           "with --on: draw when a pipeline's ranks compute and exchange into a new file; with --search the fastest "
+           "step for each size of tensor and pipeline parallelism"},
       {.name = "rows",
        .value_name = "FILE",
        .help = "predict the measured runs of FILE, one JSON object a line, and show the errors"}};
@@ -39,21 +47,27 @@ std::vector<Option> SearchOptionsOfPlan() {
 
 void CheckTimeOptions(const Arguments& arguments) {
   if (arguments.has("on")) return;
-  for (const char* option : {"assume", "search", "best", "fix"}) {
+  for (const char* option : {"assume", "search", "best", "fix", "svg"}) {
     if (arguments.has(option))
       throw InputError("--", option, " requires --on DEVICE; known: ", Join(KnownDevices(), ", "));
   }
 }
 
-void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments) {
+void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments, int64_t steps) {
   const DeviceRates device = FindDevice(arguments.value("on"));
   const Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
-  const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, world));
+  StepModel model(config, graph, device, assumptions);
+  const StepEstimate step = model.Estimate(LayoutOf(config, world));
+  if (arguments.has("svg")) WriteAtomicFile(arguments.value("svg"), TimelineSvg(model, LayoutOf(config, world)));
+  const double run_seconds = step.step_seconds * static_cast<double>(steps);
   if (arguments.has("json")) {
-    std::cout << JsonLine(ToJson(step)) << "\n";
+    Json facts = ToJson(step);
+    if (steps > 0) facts["run_seconds"] = run_seconds;
+    std::cout << JsonLine(facts) << "\n";
     return;
   }
   std::cout << ToText(step, device, world);
+  if (steps > 0) std::cout << Counted(steps, "step") << " of the run: " << DurationText(run_seconds) << "\n";
   if (step.memory_gib > device.memory_gib) {
     std::cout << "does not fit: " << step.memory_gib - device.memory_gib << " GiB per rank are short\n";
   }
@@ -65,6 +79,9 @@ void ShowSearch(const Config& config, const LayerGraph& graph, int world, const 
   const SearchOptions options{.best = static_cast<int>(arguments.integer("best", 10, 1)),
                               .fix = arguments.values("fix")};
   const SearchResult result = SearchLayouts(config, graph, device, assumptions, world, options);
+  if (arguments.has("svg")) {
+    WriteAtomicFile(arguments.value("svg"), LayoutsSvg(config, graph, device, assumptions, world, options));
+  }
   if (!arguments.has("json")) {
     std::cout << ToText(result, config, device, world);
     return;

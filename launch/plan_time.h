@@ -10,14 +10,14 @@ namespace trireme {
 
 // --on and --assume, which both commands have.
 std::vector<Option> TimeOptions();
-// --search, --best, --fix and --rows of `trireme plan`.
+// --search, --best, --fix, --svg and --rows of `trireme plan`.
 std::vector<Option> SearchOptionsOfPlan();
 
 // Refuses options that only mean something with --on.
 void CheckTimeOptions(const Arguments& arguments);
 
-// The configuration's own layout.
-void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments);
+// The configuration's own layout. `steps`: of the run, where they are known.
+void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments, int64_t steps);
 void ShowSearch(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments);
 // Measured runs of a file beside their predictions.
 void ShowRows(const Arguments& arguments);

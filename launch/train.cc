@@ -46,11 +46,16 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   CheckReportPackages(config.run());
   CheckData(config, VocabularyOf(plan.graph));
-  if (arguments.has("json")) return ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments);
+  const auto show_time = [&](int64_t steps) {
+    ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments, steps);
+  };
+  if (arguments.has("json")) return show_time(config.run().steps());
   const std::optional<DataSets> data =
       OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph), .reports = false});
-  std::cout << ToText(plan) << (data ? ToText(ExtentOf(config, *data), config) : "");
-  if (arguments.has("on")) ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments);
+  std::optional<DataExtent> extent;
+  if (data) extent = ExtentOf(config, *data);
+  std::cout << ToText(plan) << (extent ? ToText(*extent, config) : "");
+  if (arguments.has("on")) return show_time(extent ? extent->total_steps : config.run().steps());
   if (!arguments.has("svg")) return;
   Timeline drawn = plan.drawn;
   if (plan.drawn_micro_batches < plan.micro_batches)
@@ -81,7 +86,9 @@ Command TrainCommand() {
       {.name = "world",
        .value_name = "N",
        .help = "with --dry-run: plan for N ranks; by default, for the ranks of this job"},
-      {.name = "svg", .value_name = "FILE", .help = "with --dry-run: draw the schedule into a new file"},
+      {.name = "svg",
+       .value_name = "FILE",
+       .help = "with --dry-run: draw the schedule into a new file; with --on to scale, with exchanges"},
       {.name = "report",
        .value_name = "FORM",
        .help = "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "

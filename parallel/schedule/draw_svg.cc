@@ -5,6 +5,7 @@
 
 #include "parallel/schedule/draw.h"
 #include "parallel/schedule/draw_parts.h"
+#include "parallel/schedule/svg_parts.h"
 
 namespace trireme {
 namespace {
@@ -15,35 +16,6 @@ constexpr double kRow = 26;     // height of a rank's row
 constexpr double kUnit = 30;    // width of the shortest action
 constexpr double kRight = 150;  // room for each rank's numbers
 constexpr double kLegendColumn = 150;
-
-struct Look {
-  ActionKind kind;
-  const char* fill[2];  // even chunks, odd chunks
-  const char* meaning;
-};
-
-// Distinct in hue and in lightness, so that colour-blind readers and greyscale prints can tell them apart.
-constexpr Look kLooks[] = {
-    {ActionKind::kForward, {"#9ecae1", "#6baed6"}, "F forward"},
-    {ActionKind::kBackward, {"#fdae6b", "#f58a3c"}, "B both gradients"},
-    {ActionKind::kBackwardInput, {"#fdd0a2", "#fbb568"}, "I input gradient"},
-    {ActionKind::kBackwardWeight, {"#c7e9c0", "#93d18c"}, "W weight gradient"},
-};
-
-const char* FillOf(const Action& action) {
-  const Look* look = std::find_if(std::begin(kLooks), std::end(kLooks),
-                                  [&](const Look& candidate) { return candidate.kind == action.kind; });
-  return look->fill[action.chunk % 2];
-}
-
-void Box(std::ostream& svg, double x, double y, double width, double height, const char* fill) {
-  svg << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height << "\" fill=\""
-      << fill << "\" stroke=\"#555\" stroke-width=\"0.5\"/>\n";
-}
-
-void Text(std::ostream& svg, double x, double y, const char* style, const std::string& text) {
-  svg << "<text x=\"" << x << "\" y=\"" << y << "\" class=\"" << style << "\">" << text << "</text>\n";
-}
 
 // The letter of a cell's label, so that none has to be guessed; both shades where ranks have several chunks.
 void Legend(std::ostream& svg, int chunks) {
@@ -81,11 +53,7 @@ std::string DrawSvg(const Timeline& timeline) {
       std::max(kLeft + kLegendColumn * (timeline.chunks > 1 ? 6 : 4), kLeft + timeline.end * scale + kRight);
   const double height = kTop + kRow * static_cast<double>(timeline.ranks.size()) + 12;
   std::ostringstream svg;
-  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
-      << "\" viewBox=\"0 0 " << width << ' ' << height << "\">\n"
-      << "<style>text{font-family:sans-serif;fill:#222}.title{font-size:14px;font-weight:bold}"
-      << ".name{font-size:12px}.cell{font-size:10px;text-anchor:middle}</style>\n"
-      << "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
+  OpenSvg(svg, width, height);
   Text(svg, 12, 22, "title", timeline.title);
   Legend(svg, timeline.chunks);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) Row(svg, timeline, rank, scale);

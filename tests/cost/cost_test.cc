@@ -4,12 +4,15 @@
 
 #include <cmath>
 #include <functional>
+#include <iomanip>
 #include <map>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/config/load.h"
 #include "core/plan/grids.h"
+#include "cost/pictures.h"
 #include "cost/rows.h"
 #include "cost/step_model.h"
 #include "cost/step_text.h"
@@ -85,6 +88,34 @@ TEST(Cost, PartsAddUpToTheStep) {
   }
   EXPECT_NEAR(sum, step.step_seconds, 1e-9 * step.step_seconds);
   EXPECT_NEAR(step.tokens_per_second * step.step_seconds, 32 * 2048, 1e-3);
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Cost, PicturesShowEveryPassAndEveryCell) {
+  const Config config = ConfigOf("qwen2.5-0.5b", {"parallel.tensor=2", "parallel.pipeline=4", "data.max_length=2048",
+                                                  "run.global_batch=16", "memory.recompute=none"});
+  const LayerGraph graph = ReadGraph(config);
+  const DeviceRates device = FindDevice("910b1");
+  const Assumptions assumptions;
+  StepModel model(config, graph, device, assumptions);
+  const std::string timeline = TimelineSvg(model, LayoutOf(config, 8));
+  const int passes = 2 * 4 * 12, messages = 2 * 3 * 12;  // of 12 micro batches, forward and backward
+  const int legend = 1;
+  EXPECT_EQ(Count(timeline, "fill=\"#9ecae1\"") + Count(timeline, "fill=\"#fdae6b\""), passes + 2 * legend);
+  EXPECT_EQ(Count(timeline, "fill=\"#5b4a8a\""), passes + legend);  // tensor-parallel exchanges in each
+  EXPECT_EQ(Count(timeline, "fill=\"#b2182b\""), messages + legend);
+  const SearchOptions options{.fix = {"run.micro_batch=1", "parallel.context=1"}};
+  const std::string layouts = LayoutsSvg(config, graph, device, assumptions, 4, options);
+  EXPECT_EQ(Count(layouts, "TFLOP/s"), 5) << "tensor 1 and 2: 1 and 2 stages and, of tensor 1, 4";
+  const SearchResult best = SearchLayouts(config, graph, device, assumptions, 4, options);
+  std::ostringstream seconds;
+  seconds << std::setprecision(4) << best.found.front().step.step_seconds << " s";
+  EXPECT_NE(layouts.find(seconds.str()), std::string::npos) << "the best of all is one of the cells";
 }
 
 TEST(Cost, DeviceFilesAreRefusedByKey) {

@@ -50,7 +50,11 @@ class Planner {
       : in_(inputs),
         parallel_(inputs.config.parallel()),
         recompute_(inputs.config.memory().recompute()),
-        like_(LikeLayers(inputs.graph)) {
+        counted_(inputs.elements != nullptr
+                     ? LayerElements{}
+                     : CountElements(inputs.graph, SplitOf(inputs.config.parallel()), inputs.grids)),
+        elements_(inputs.elements != nullptr ? *inputs.elements : counted_),
+        like_(elements_.like) {
     const Config& config = inputs.config;
     const int64_t tokens = int64_t{config.run().micro_batch()} * config.data().max_length();
     shape_ = {.tokens = DivideUp(tokens, parallel_.context()),
@@ -61,27 +65,18 @@ class Planner {
               .qkv_once = inputs.cuda,
               .logit_bytes = inputs.cuda ? kGpuLogitBytes : kLogitBytes};
     if (ExpectsExchange(config, inputs.npu)) shape_.expert_room = RoomOfExperts();
-    for (size_t i = 0; i < in_.graph.layers.size(); ++i) {
-      const size_t like = like_[i];
-      const Layer& layer = in_.graph.layers[i];
-      for (const bool trained : {false, true}) {
-        dense_[trained].push_back(like < i ? dense_[trained][like] : ElementsOf(layer, GridKind::kDense, trained));
-        experts_[trained].push_back(like < i ? experts_[trained][like] : ElementsOf(layer, GridKind::kExpert, trained));
-      }
-      packed_[0].push_back(like < i ? packed_[0][like] : PackedBytesOf(layer, GridKind::kDense));
-      packed_[1].push_back(like < i ? packed_[1][like] : PackedBytesOf(layer, GridKind::kExpert));
-    }
   }
 
   RankMemory Position(int pipeline_rank) const {
     RankMemory memory;
+    const std::vector<size_t> layers = LayersOn(pipeline_rank);
     const Grids& grids = in_.grids;
     const int64_t data = ShardRanks(grids, GridKind::kDense);
     for (const bool trained : {false, true}) {
-      AddStates(dense_[trained], data, trained, LayersOn(pipeline_rank), memory);
-      AddStates(experts_[trained], ShardRanks(grids, GridKind::kExpert), trained, LayersOn(pipeline_rank), memory);
+      AddStates(elements_.dense[trained], data, trained, layers, memory);
+      AddStates(elements_.experts[trained], ShardRanks(grids, GridKind::kExpert), trained, layers, memory);
     }
-    AddPacked(LayersOn(pipeline_rank), memory);
+    AddPacked(layers, memory);
     if (HasValueModel(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
     if (in_.stages.at(0).begin == 0 && in_.placement.SiteOf(0).rank == pipeline_rank) {
@@ -90,13 +85,13 @@ class Planner {
     if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
     int64_t of_experts = 0, of_mlp = 0;
     std::set<size_t> kinds;
-    for (size_t layer : LayersOn(pipeline_rank)) {
+    for (const size_t layer : layers) {
       if (!kinds.insert(like_[layer]).second) continue;
       memory.logits = std::max(memory.logits, LogitsBytes(in_.graph.layers[layer], shape_));
       of_experts = std::max(of_experts, ExpertTemporaryBytes(in_.graph.layers[layer], shape_));
       of_mlp = std::max(of_mlp, MlpTemporaryBytes(in_.graph.layers[layer], shape_));
     }
-    memory.values += DecodedBytes(LayersOn(pipeline_rank), memory.logits);
+    memory.values += DecodedBytes(layers, memory.logits);
     const int64_t temporaries = std::max({of_experts, of_mlp - memory.logits, int64_t{0}});
     if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes + temporaries;
     return memory;
@@ -112,25 +107,6 @@ class Planner {
       return static_cast<double>(RoomFor(even)) / static_cast<double>(std::max<int64_t>(even, 1));
     }
     return 1;
-  }
-
-  int64_t ElementsOf(const Layer& layer, GridKind grid, bool trained) const {
-    int64_t sum = 0;
-    for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
-      if (parameter.declaration.grid != grid || parameter.trained != trained || parameter.packed) continue;
-      sum += Elements(Placement(parameter.declaration, in_.grids).LocalShape());
-    }
-    return sum;
-  }
-
-  // As rank 0 of the grid has them: what others have differs by a scale or two.
-  int64_t PackedBytesOf(const Layer& layer, GridKind grid) const {
-    int64_t sum = 0;
-    for (const Parameter& parameter : ParametersOf(in_.graph, layer, SplitOf(parallel_))) {
-      if (parameter.declaration.grid != grid || !parameter.packed) continue;
-      sum += PackedPartsOf(parameter, Placement(parameter.declaration, in_.grids), /*rank=*/0).bytes;
-    }
-    return sum;
   }
 
   // The largest matrix that is decoded at once: of experts one.
@@ -207,8 +183,8 @@ class Planner {
       const bool of_experts = grid == GridKind::kExpert;
       std::vector<int64_t> bytes, others, together;
       for (const size_t layer : layers) {
-        bytes.push_back(packed_[of_experts ? 1 : 0][layer]);
-        others.push_back(shape_.element_bytes * (of_experts ? experts_ : dense_)[false][layer]);
+        bytes.push_back(elements_.packed[of_experts ? 1 : 0][layer]);
+        others.push_back(shape_.element_bytes * (of_experts ? elements_.experts : elements_.dense)[false][layer]);
         together.push_back(bytes.back() + others.back());
       }
       const int64_t data = ShardRanks(in_.grids, grid), all = Sum(bytes);
@@ -253,8 +229,9 @@ class Planner {
     const int64_t dense_ranks = ShardRanks(grids, GridKind::kDense);
     int64_t bytes = 0;
     for (const bool trained : {false, true}) {
-      bytes += ReferenceBytes(dense_[trained], dense_ranks, LayersOn(pipeline_rank)) +
-               ReferenceBytes(experts_[trained], ShardRanks(grids, GridKind::kExpert), LayersOn(pipeline_rank));
+      bytes +=
+          ReferenceBytes(elements_.dense[trained], dense_ranks, LayersOn(pipeline_rank)) +
+          ReferenceBytes(elements_.experts[trained], ShardRanks(grids, GridKind::kExpert), LayersOn(pipeline_rank));
     }
     if (FactsOf(in_.config).method == MethodKind::kDistillation) bytes = TeacherBytes(dense_ranks);
     const bool offload = in_.config.memory().offload_reference();
@@ -354,7 +331,7 @@ class Planner {
       }
     }
     memory.activations = PeakOf(pipeline_rank, saved, deferred) + remade;
-    memory.host += PeakOf(pipeline_rank, on_host, std::vector<int64_t>(on_host.size(), 0));
+    if (Sum(on_host) > 0) memory.host += PeakOf(pipeline_rank, on_host, std::vector<int64_t>(on_host.size(), 0));
   }
 
   // Simulates the rank's compute: a micro batch is alive on a chunk from its forward to its weight gradient. One
@@ -375,12 +352,11 @@ class Planner {
   const MemoryInputs& in_;
   const ParallelConfig& parallel_;
   Recompute recompute_;
-  std::vector<size_t> like_;  // for each layer the first one that is alike
+  const LayerElements counted_;  // unless the caller has counted them
+  const LayerElements& elements_;
+  const std::vector<size_t>& like_;  // for each layer the first one that is alike
   ActivationShape shape_;
-  std::vector<int64_t> dense_[2],
-      experts_[2];  // [trained][layers] elements of a rank's parameters on each grid
   mutable std::map<std::pair<size_t, Recompute>, LayerBytes> bytes_;  // by kind of layer
-  std::vector<int64_t> packed_[2];  // [dense, experts][layers] bytes of those that are packed
 };
 
 }  // namespace

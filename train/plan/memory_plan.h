@@ -10,6 +10,7 @@
 #include "core/plan/groups.h"
 #include "parallel/graph/partition.h"
 #include "parallel/schedule/simulate.h"
+#include "train/plan/layer_elements.h"
 
 namespace trireme {
 
@@ -44,6 +45,7 @@ struct MemoryInputs {
   const Timeline& timeline;  // of a step's schedule: how many micro batches are in flight
   bool npu = PlansForNpu(config);
   bool cuda = PlansForCuda(config);
+  const LayerElements* elements = nullptr;  // of this split; null: to be counted
 };
 
 // One entry per rank. Parameters that the layout cannot split are input errors with the numbers.
