@@ -14,7 +14,7 @@ struct FailingRun {    // seconds
   double between = 0;  // failures of the whole job, on average; they come at random and do not age
 };
 
-struct Goodput {  // shares of the time; they add up to 1
+struct Goodput {        // shares of the time; they add up to 1
   double steps = 0;     // that are kept: the goodput
   double saves = 0;     // with waiting for the write of the save before
   double repeated = 0;  // steps and saves that a failure undid

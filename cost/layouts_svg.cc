@@ -32,9 +32,8 @@ std::string Shade(double share) {
 }
 
 bool Allows(const SearchOptions& options, const std::string& key, int size) {
-  return std::all_of(options.fix.begin(), options.fix.end(), [&](const std::string& fixed) {
-    return fixed.rfind(key, 0) != 0 || fixed == Concat(key, size);
-  });
+  return std::all_of(options.fix.begin(), options.fix.end(),
+                     [&](const std::string& fixed) { return fixed.rfind(key, 0) != 0 || fixed == Concat(key, size); });
 }
 
 Cells SearchCells(const Config& config, const LayerGraph& graph, const DeviceRates& device,

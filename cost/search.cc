@@ -161,14 +161,25 @@ class Search {
 
   void Consider(const Layout& layout) {
     if (!model_.HasSchedule(layout)) return;
-    ++result_.timed;
-    StepEstimate step = model_.Time(layout);
-    if (step.step_seconds >= Slowest()) return;
-    const auto bytes = static_cast<double>(model_.Memory(layout).device());  // takes longer than the time
-    if (bytes > Room()) {
+    StepEstimate step;
+    double bytes = 0;
+    const auto is_fast = [&] {
+      ++result_.timed;
+      step = model_.Time(layout);
+      if (step.step_seconds < Slowest()) return true;
+      ++too_slow_;
+      return false;
+    };
+    const auto fits = [&] {
+      bytes = static_cast<double>(model_.Memory(layout).device());
+      if (bytes <= Room()) return true;
       least_planned_ = std::min(least_planned_, bytes);
-      return;
-    }
+      ++too_large_;
+      return false;
+    };
+    // What refuses more goes first: which of the two is in vain depends on model and device.
+    const bool passes = too_slow_ > too_large_ ? is_fast() && fits() : fits() && is_fast();
+    if (!passes) return;
     step.memory_gib = bytes / (1 << 30);
     const FoundLayout found{layout, step};
     const auto after = std::upper_bound(
@@ -272,6 +283,7 @@ class Search {
   StepModel model_;
   SearchResult result_;
   std::map<int, std::vector<std::pair<std::string, int>>> schedules_;
+  int64_t too_slow_ = 0, too_large_ = 0;  // layouts that were refused
   double least_memory_ = std::numeric_limits<double>::infinity();
   double least_planned_ = std::numeric_limits<double>::infinity();
 };

@@ -58,9 +58,8 @@ std::set<int64_t> Shown(int64_t best, int64_t now) {
 Json ToJson(const FailingRun& run, int64_t save_every, uint64_t seed) {
   const Goodput goodput = ExpectedGoodput(run, save_every);
   const DrawnGoodput drawn = DrawGoodput(run, save_every, seed);
-  return {{"save_every", save_every},         {"goodput", goodput.steps},
-          {"saves", goodput.saves},           {"repeated", goodput.repeated},
-          {"recovery", goodput.recovery},     {"simulated_goodput", drawn.steps},
+  return {{"save_every", save_every},      {"goodput", goodput.steps},     {"saves", goodput.saves},
+          {"repeated", goodput.repeated},  {"recovery", goodput.recovery}, {"simulated_goodput", drawn.steps},
           {"simulated_error", drawn.error}};
 }
 
@@ -138,9 +137,7 @@ Command SimulateCommand() {
        .value_name = "GB/S",
        .help = "what all ranks together write to storage; by default 0.5 per rank, at most 200"},
       {.name = "save", .value_name = "TIME", .help = "that a save stops training; by default a copy to host memory"},
-      {.name = "write",
-       .value_name = "TIME",
-       .help = "that a save is written beside training, instead of --storage"},
+      {.name = "write", .value_name = "TIME", .help = "that a save is written beside training, instead of --storage"},
       {.name = "recover",
        .value_name = "TIME",
        .help = "from a failure to the next step: to notice it, to start again, to load; by default 10m"},
@@ -148,8 +145,9 @@ Command SimulateCommand() {
       {.name = "json", .help = "print one JSON object"}};
   for (const Option& option : TimeOptions()) options.push_back(option);
   return {.name = "simulate",
-          .summary = "Shows what failures, saves and recoveries leave of a run's time, and how often to save. Needs no "
-                     "device.",
+          .summary =
+              "Shows what failures, saves and recoveries leave of a run's time, and how often to save. Needs no "
+              "device.",
           .options = std::move(options),
           .positionals = {{.name = kRunFile,
                            .help = "the run's configuration; by default all keys have their defaults",

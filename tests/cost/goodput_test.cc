@@ -14,10 +14,10 @@ namespace {
 constexpr double kHour = 3600;
 
 const FailingRun kRuns[] = {
-    {.step = 6.5, .save = 2, .write = 60, .recover = 600, .between = 8 * kHour},     // a save is written beside training
-    {.step = 6.5, .save = 60, .write = 0, .recover = 600, .between = 8 * kHour},     // a save stops training
-    {.step = 6.5, .save = 2, .write = 600, .recover = 600, .between = kHour},        // saves wait for each other
-    {.step = 1, .save = 0.001, .write = 20, .recover = 10, .between = 60},           // fails all the time
+    {.step = 6.5, .save = 2, .write = 60, .recover = 600, .between = 8 * kHour},  // a save is written beside training
+    {.step = 6.5, .save = 60, .write = 0, .recover = 600, .between = 8 * kHour},  // a save stops training
+    {.step = 6.5, .save = 2, .write = 600, .recover = 600, .between = kHour},     // saves wait for each other
+    {.step = 1, .save = 0.001, .write = 20, .recover = 10, .between = 60},        // fails all the time
     {.step = 6.5, .save = 60, .write = 0, .recover = 600, .between = 100000 * kHour}  // hardly ever
 };
 
