@@ -27,6 +27,7 @@
   COMMAND(ConvertCommand)         \
   COMMAND(MergeCommand)           \
   COMMAND(TokenizeCommand)        \
+  COMMAND(TranslateCommand)       \
   COMMAND(TokenizerCommand)       \
   COMMAND(InspectCommand)         \
   COMMAND(BenchCommCommand)

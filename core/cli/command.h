@@ -25,7 +25,8 @@ struct Positional {
   std::string name{};  // "RUN.yaml"
   std::string help{};
   bool required = true;
-  bool repeatable = false;  // the last one only: takes all words that remain
+  bool repeatable = false;     // the last one only: takes all words that remain
+  bool takes_options = false;  // with repeatable: from its first word on, options too: the words of another command
 };
 
 struct Command {

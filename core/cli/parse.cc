@@ -137,7 +137,7 @@ class ArgumentParser {
     bool options_ended = false;
     while (!words.empty()) {
       const std::string word = TakeFirst(words);
-      if (options_ended || !LooksLikeOption(word)) {
+      if (options_ended || takes_all_ || !LooksLikeOption(word)) {
         TakePositional(word);
       } else if (word == "--") {
         options_ended = true;
@@ -159,6 +159,7 @@ class ArgumentParser {
     const Positional& positional = command_.positionals[positionals_taken_];
     arguments_.Add(positional.name, ExpandHome(word));
     if (!positional.repeatable) ++positionals_taken_;
+    takes_all_ = positional.takes_options;
   }
 
   void TakeOption(const std::string& word, Words& rest) {
@@ -186,6 +187,7 @@ class ArgumentParser {
   const std::vector<Option> options_;
   Arguments arguments_;
   size_t positionals_taken_ = 0;
+  bool takes_all_ = false;  // what remains are the words of another command
 };
 
 }  // namespace

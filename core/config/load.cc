@@ -9,6 +9,7 @@
 #include "core/base/problems.h"
 #include "core/base/text.h"
 #include "core/config/names.h"
+#include "core/config/other_names.h"
 #include "core/config/paths.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
@@ -144,6 +145,18 @@ void ApplyOverride(const std::string& text, Config& config, Problems& problems) 
   }
 }
 
+// A file with several keys of another system is one of its own.
+void OfferTranslation(const YAML::Node& document, const std::string& name, Problems& problems) {
+  int theirs = 0;
+  for (const auto& entry : document) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    theirs += Config::descriptor()->FindFieldByName(key) == nullptr && !FindOtherNames(key).empty();
+  }
+  if (theirs > 1)
+    problems.Add(
+        InputError(name, ": these are another system's keys; trireme translate ", name, " writes a run.yaml of them"));
+}
+
 }  // namespace
 
 Config LoadConfig(const std::string& path, const std::vector<std::string>& overrides, const Config* earlier) {
@@ -161,6 +174,7 @@ Config ParseConfig(const std::string& text, const std::string& name, const std::
   ClearStageDefaults(config);
   Problems problems;
   Reader(source, problems).ReadSection(document, "", config);
+  OfferTranslation(document, name, problems);
   for (const std::string& text_of_override : overrides) {
     problems.Try([&] { ApplyOverride(text_of_override, config, problems); });
   }

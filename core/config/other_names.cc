@@ -1,4 +1,4 @@
-// The list, by topic. docs/from_other_systems.md holds the same list for readers; a test compares them.
+// The list, by topic. docs/from_other_systems.md holds what most runs use of it for readers; a test compares them.
 #include "core/config/other_names.h"
 
 #include <algorithm>
@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/config/schema.h"
 
 namespace trireme {
 namespace {
-
-struct OtherName {
-  std::string_view theirs, ours, note;  // `ours` is empty if no key is needed
-};
 
 // clang-format off
 constexpr OtherName kNames[] = {
@@ -292,22 +289,178 @@ constexpr OtherName kNames[] = {
     {"flash_attn", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
     {"attn_impl", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
     {"use_flash_attn", "", "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
+    // how data and gradients are moved, which is the program's own business
+    {"load_from_cache_file overwrite_cache", "", "the cache of tokenized data knows what it was made from"},
+    {"dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor lazy_tokenize write_batch_size data_sharding "
+     "group_by_length dataloader_type", "", "rows are prefetched; data.balance shares them out"},
+    {"dataloader_drop_last", "", "an epoch's last batch is filled up from its beginning"},
+    {"ddp_find_unused_parameters ddp_bucket_cap_mb overlap_grad_reduce overlap_param_gather tp_comm_overlap use_ascend_coc coc_fused_kernel "
+     "use_ascend_mc2 gradient_accumulation_fusion no_gradient_accumulation_fusion gemm_gradient_accumulation_fusion manual_gc "
+     "manual_gc_interval no_shared_storage ddp_average_in_collective disable_gloo_group use_cp_send_recv_overlap "
+     "moe_permutation_async_comm moe_alltoall_overlap_comm moe_fb_overlap moe_shared_expert_overlap overlap_p2p_communication "
+     "delay_wgrad_compute moe_zero_memory", "",
+     "communication runs beside computation wherever the layout allows it"},
+    {"use_liger_kernel enable_liger_kernel attention_backend cross_entropy_loss_fusion cross_entropy_fusion_impl masked_softmax_fusion "
+     "no_masked_softmax_fusion bias_dropout_fusion bias_swiglu_fusion no_bias_swiglu_fusion no_bias_dropout_fusion bias_activation_fusion "
+     "apply_rope_fusion no_rope_fusion moe_grouped_gemm moe_permute_fusion use_fused_swiglu use_fused_rmsnorm use_fused_rotary_pos_emb "
+     "use_fused_ring_attention_update use_fused_moe_token_permute_and_unpermute mla_fa_without_pad mla_mm_split experts_impl shape_order "
+     "use_logits_to_keep mtp_mem_efficient_logits use_v1_kernels transformer_impl use_mcore_models lora_fusion apply_rope_no_in_complex", "",
+     "fused operators are used where available; trireme check --ops shows which, ops.off turns them off"},
+    {"gradient_checkpointing_kwargs use_reentrant_gc vit_gradient_checkpointing", "", "memory.recompute decides"},
+    {"attention_softmax_in_fp32 moe_router_dtype router_gating_in_fp32 topk_softmax_in_fp32 accumulate_allreduce_grads_in_fp32 "
+     "rmsnorm_weight_in_fp32 init_norm_weight_in_fp32 input_layernorm_in_fp32 bnb_4bit_compute_dtype", "",
+     "softmax, norms, routers and gradients are computed in fp32"},
+    {"initial_loss_scale", "", "bf16 needs no loss scale"},
+    {"reuse_fp32_param", "", "optimizer.masters: split saves the same memory"},
+    // how runs are started and what they print
+    {"nproc_per_node nnodes node_rank master_addr master_port n_gpus_per_node rdzv_id rdzv_backend rdzv_endpoint local_world_size", "",
+     "mpirun starts the ranks"},
+    {"logging_first_step log_throughput log_params_norm log_num_zeros_in_grad timing_log_level timing_log_option log_timers_to_tensorboard "
+     "log_validation_ppl_to_tensorboard tensorboard_log_interval tensorboard_queue_size log_batch_size_to_tensorboard "
+     "log_memory_to_tensorboard log_world_size_to_tensorboard log_completions log_entropy log_rollout_offpolicy_metrics compute_accuracy "
+     "include_num_input_tokens_seen save_sharded_optim", "", "the log has it always"},
+    {"stream infer_backend load_data_args check_model add_version create_checkpoint_symlink use_hf hub_token push_to_hub move_model_batches "
+     "remove_unused_columns ignore_args_error lora_dtype handler_name workers no_save_rng exit_on_missing_checkpoint prompt_type_path "
+     "tokenizer_not_use_fast tokenizer_padding_side use_fast_tokenizer seed_of_data ray_run_name ray_storage_path ray_num_workers use_ray "
+     "resources_per_worker placement_strategy save_safetensors safe_serialization offload_bridge ckpt_format dist_ckpt_format async_save "
+     "eval_on_start label_names label_pad_token_id result_path template_backend sglang_mem_fraction_static upcast_layernorm "
+     "linear_decoupled_in_proj tuner_backend log_level disable_tqdm fsdp_transformer_layer_cls_to_wrap", "", "nothing here depends on it"},
+    {"vllm_max_model_len vllm_max_num_seqs vllm_enforce_eager vllm_limit_mm_per_prompt vllm_enable_prefix_caching vllm_enable_lora "
+     "vllm_enable_expert_parallel vllm_disable_cascade_attn vllm_data_parallel_size vllm_use_async_engine vllm_server_pass_dataset "
+     "vllm_max_lora_rank vllm_engine_kwargs vllm_quantization vllm_disable_custom_all_reduce use_async_engine vllm_server_timeout "
+     "vllm_server_group_port vllm_pipeline_parallel_size vllm_disable_log_stats vllm_mm_processor_cache_gb sleep_level offload_model", "",
+     "the program samples by itself, in the same process and layout"},
+    {"save_only_model no_save_optim", "", "checkpoints hold the optimizer's states, too; final/ holds weights alone"},
+    {"merge_lora", "", "trireme merge does it after the run"},
+    // keys
+    {"shuffle_dataset train_dataloader_shuffle", "data.shuffle", ""},
+    {"image_max_pixels", "model.max_pixels", ""},
+    {"image_min_pixels", "model.min_pixels", ""},
+    {"virtual_pipeline_model_parallel_size", "parallel.virtual_stages", "with parallel.schedule: interleaved"},
+    {"tau_pos", "rl.sapo_temperature_pos", ""},
+    {"tau_neg", "rl.sapo_temperature_neg", ""},
+    {"offload_optimizer", "rl.offload_optimizer", "while this program samples"},
+    {"offload_teacher_model", "memory.offload_reference", ""},
+    {"save_interval_epochs", "run.save_every_epoch", ""},
+    {"deterministic npu_deterministic", "run.deterministic", ""},
+    // what is missing
+    {"fp8 fp8_recipe fp8_format fp8_param_gather fp8_backend fp8_enable_fsdp_float8_all_gather", "",
+     "training in fp8 is not supported; model.fp8 has the frozen weights of a LoRA run in it", true},
+    {"task_type num_labels problem_type", "", "only causal language models and reward models are trained", true},
+    {"use_galore galore_target galore_rank galore_scale galore_layerwise galore_quantization galore_optim_per_parameter use_apollo "
+     "apollo_target apollo_rank apollo_scale apollo_scale_type apollo_layerwise use_badam badam_mode badam_switch_mode badam_switch_interval "
+     "badam_verbose use_adam_mini lisa_activated_layers", "", "optimizer.name has adamw, muon, adafactor, sgd and sgd_momentum", true},
+    {"use_llama_pro llamapro_num_new_blocks reft_intervention_type lora_ga_batch_size lora_ga_iters lora_ga_max_length lora_ga_direction "
+     "lora_ga_scale lora_ga_stable_gamma oft_block_size oft_target oft_rank use_kt kt_weight_path kt_config mixture_of_depths shift_attn "
+     "create_new_adapter use_unsloth", "", "tuning.kind has full, freeze and lora", true},
+    {"enable_dft_loss use_dft_loss use_asft_loss use_eaft_loss asft_alpha chord_sft_dataset chord_mu_peak chord_mu_valley "
+     "chord_mu_warmup_steps chord_mu_decay_steps chord_enable_phi_function chord_sft_per_device_train_batch_size fipo_decay_rate "
+     "fipo_clip_range fipo_clip_high_only fipo_safety_threshold sft_alpha gkd_logits_topk", "", "there is no such loss", true},
+    {"external_plugins reward_model_plugin callbacks use_gym_env gym_env custom_register_path custom_dataset_info", "",
+     "Python of another system is never run; rewards and environments are programs (rl.rewards, rl.environment)", true},
+    {"agent_template response_prefix", "", "conversations are written by the tokenizer's own template", true},
+    {"to_cached_dataset", "", "this command only prepares data; trireme tokenize does", true},
+    {"video_maxlen video_fps video_max_pixels audio_sampling_rate", "", "videos and audio are not read", true},
+    {"teacher_model_server", "", "the teacher runs in the same process: distillation.teacher", true},
+    {"tp_2d use_custom_fsdp use_torch_fsdp2 layerzero", "", "parallel.tensor and parallel.zero split the model", true},
+    {"decoupled_lr decoupled_min_lr", "", "optimizer.lr_by_name has learning rates by name", true},
 };
 // clang-format on
 
+// Keys that mean the same in all systems that have them.
+constexpr std::string_view kSameNames[] = {"adapters",
+                                           "max_length",
+                                           "packing",
+                                           "system",
+                                           "columns",
+                                           "modules_to_save",
+                                           "seed",
+                                           "lr",
+                                           "min_lr",
+                                           "weight_decay",
+                                           "hidden_dropout",
+                                           "split",
+                                           "streaming",
+                                           "label_smoothing",
+                                           "ld_alpha",
+                                           "reference_free",
+                                           "desirable_weight",
+                                           "undesirable_weight",
+                                           "simpo_gamma",
+                                           "cpo_alpha",
+                                           "beta",
+                                           "temperature",
+                                           "top_p",
+                                           "top_k",
+                                           "epsilon",
+                                           "epsilon_high",
+                                           "delta",
+                                           "steps_per_generation",
+                                           "reward_weights",
+                                           "scale_rewards",
+                                           "top_entropy_quantile",
+                                           "max_turns",
+                                           "max_resample_times",
+                                           "seq_kd",
+                                           "discopop_tau",
+                                           "max_pixels",
+                                           "min_pixels",
+                                           "gamma",
+                                           "lam",
+                                           "vf_coef",
+                                           "cliprange_value",
+                                           "missing_eos_penalty",
+                                           "whiten_rewards",
+                                           "sgd_momentum",
+                                           "report_to",
+                                           "precompute_ref_log_probs",
+                                           "bias_correction_kl",
+                                           "early_stopping_threshold",
+                                           "muon_momentum",
+                                           "disable_dropout"};
+
+std::string WithUnderscores(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// Whether the row has the name among its own.
+bool Names(const OtherName& row, std::string_view name) {
+  for (size_t at = row.theirs.find(name); at != std::string_view::npos; at = row.theirs.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || row.theirs[at - 1] == ' ') && (end == row.theirs.size() || row.theirs[end] == ' ')) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::optional<std::string> OtherNameHint(const std::string& name, const std::string& section) {
-  std::string theirs = name;
-  std::replace(theirs.begin(), theirs.end(), '-', '_');
-  std::vector<OtherName> found, here;
+std::vector<OtherName> FindOtherNames(const std::string& name) {
+  const std::string theirs = WithUnderscores(name);
+  std::vector<OtherName> found;
   for (const OtherName& one : kNames) {
-    if (one.theirs != theirs) continue;
-    found.push_back(one);
+    if (!theirs.empty() && Names(one, theirs)) found.push_back(one);
+  }
+  return found;
+}
+
+std::vector<std::string> SameNames(const std::string& name) {
+  std::vector<std::string> keys;
+  if (std::ranges::find(kSameNames, WithUnderscores(name)) == std::end(kSameNames)) return keys;
+  for (const std::string& key : KeysUnder(*Config::descriptor())) {
+    if (key.ends_with("." + WithUnderscores(name))) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::optional<std::string> OtherNameHint(const std::string& name, const std::string& section) {
+  std::vector<OtherName> found = FindOtherNames(name), here;
+  for (const OtherName& one : found) {
     if (!section.empty() && one.ours.starts_with(section)) here.push_back(one);
   }
   if (!here.empty()) found = here;
   if (found.empty()) return std::nullopt;
+  if (found.front().missing) return Concat("Trireme does not have it: ", found.front().note);
   if (found.front().ours.empty()) return Concat("leave it out: ", found.front().note);
   std::string keys;
   for (const OtherName& one : found) {

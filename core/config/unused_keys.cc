@@ -77,11 +77,19 @@ std::string WhyUnused(const KeyScope& scope, const Config& config) {
 
 }  // namespace
 
-void RefuseUnusedKeys(const Config& config, Problems& problems, const std::string& prefix) {
+std::vector<UnusedKey> UnusedKeys(const Config& config, const std::string& prefix) {
+  std::vector<UnusedKey> unused;
   for (const KeyDifference& set : DifferingKeys(DefaultConfig(), config)) {
     if (!set.key.starts_with(prefix)) continue;
     const std::string why = WhyUnused(ScopeOf(set.key), config);
-    if (!why.empty()) problems.Add(Concat(set.key, " = ", set.now, why, "; leave it out"));
+    if (!why.empty()) unused.push_back({set.key, set.now, why});
+  }
+  return unused;
+}
+
+void RefuseUnusedKeys(const Config& config, Problems& problems, const std::string& prefix) {
+  for (const UnusedKey& one : UnusedKeys(config, prefix)) {
+    problems.Add(Concat(one.key, " = ", one.value, one.why, "; leave it out"));
   }
 }
 

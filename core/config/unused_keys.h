@@ -3,14 +3,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/base/problems.h"
 #include "core/config.pb.h"
 
 namespace trireme {
 
-// One problem for each such key whose name starts with `prefix`: the key, its value, why, and what to do. A key at its
-// default counts as not set.
+struct UnusedKey {
+  std::string key, value;
+  std::string why;  // what follows "key = value": " is for stage ppo, not sft"
+};
+
+// Those whose name starts with `prefix`. A key at its default counts as not set.
+std::vector<UnusedKey> UnusedKeys(const Config& config, const std::string& prefix = "");
+
+// One problem for each: the key, its value, why, and what to do.
 void RefuseUnusedKeys(const Config& config, Problems& problems, const std::string& prefix = "");
 // The same, thrown.
 void RefuseUnusedKeys(const Config& config, const std::string& prefix = "");

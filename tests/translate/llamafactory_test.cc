@@ -1,0 +1,77 @@
+// LLaMA-Factory's YAML: Hugging Face's defaults, its own of adapters, and its names of data sets.
+#include <gtest/gtest.h>
+
+#include "tests/translate/translated.h"
+
+namespace trireme {
+namespace {
+
+const char* const kLora =
+    "model_name_or_path: org/model\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 4\nlora_target: all\n"
+    "dataset: identity,demo\ntemplate: qwen\ncutoff_len: 512\n";
+
+TEST(TranslateLlamaFactory, DefaultsAreHuggingFaces) {
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", kLora));
+  EXPECT_EQ(config.run().micro_batch(), 8);
+  EXPECT_EQ(config.run().global_batch(), 8);
+  EXPECT_DOUBLE_EQ(config.optimizer().lr(), 5e-5);
+  EXPECT_EQ(config.optimizer().schedule(), LR_LINEAR);
+  EXPECT_DOUBLE_EQ(config.optimizer().weight_decay(), 0);
+  EXPECT_DOUBLE_EQ(config.optimizer().beta2(), 0.999);
+  EXPECT_DOUBLE_EQ(config.run().epochs(), 3);
+  EXPECT_EQ(config.run().save_every(), 500);
+  EXPECT_EQ(config.data().max_length(), 512);
+}
+
+TEST(TranslateLlamaFactory, AlphaIsTwiceTheRankAndDropoutZero) {
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", kLora));
+  EXPECT_EQ(config.tuning().rank(), 4);
+  EXPECT_DOUBLE_EQ(config.tuning().alpha(), 8);
+  EXPECT_DOUBLE_EQ(config.tuning().dropout(), 0);
+  EXPECT_EQ(config.tuning().targets(0), "all-linear");
+}
+
+TEST(TranslateLlamaFactory, StepsAndRanks) {
+  const std::string text = std::string(kLora) + "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nwarmup_ratio: 0.1\nmax_steps: 20\nsave_strategy: epoch\n";
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", text, 4));
+  EXPECT_EQ(config.run().global_batch(), 32);
+  EXPECT_DOUBLE_EQ(config.optimizer().warmup(), 0.1);
+  EXPECT_EQ(config.run().steps(), 20);
+  EXPECT_EQ(config.run().save_every(), 0);
+  EXPECT_TRUE(config.run().save_every_epoch());
+  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "warmup_steps: 7\nwarmup_ratio: 0.1\n")).optimizer().warmup(), 0);
+}
+
+TEST(TranslateLlamaFactory, DataSetsByTheirNames) {
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "max_samples: 1000\n"));
+  EXPECT_EQ(config.data().dataset_info(), "data");
+  ASSERT_EQ(config.data().train_size(), 2);
+  EXPECT_EQ(config.data().train(0), "identity#1000");
+  EXPECT_FALSE(config.data().packing());
+}
+
+TEST(TranslateLlamaFactory, DeepSpeedsFileIsRead) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "ds.json";
+  std::ofstream(path) << R"({"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})";
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "deepspeed: " + path.string() + "\n"));
+  EXPECT_EQ(config.parallel().zero(), 2);
+  EXPECT_TRUE(config.memory().offload_optimizer());
+  std::filesystem::remove(path);
+}
+
+TEST(TranslateLlamaFactory, ThePreferenceLossMayBeAStage) {
+  std::string text = kLora;
+  text.replace(text.find("sft"), 3, "dpo");
+  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: simpo\npref_beta: 0.2\n")).stage(), STAGE_SIMPO);
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: sigmoid\npref_beta: 0.2\n")).preference().beta(), 0.2);
+}
+
+TEST(TranslateLlamaFactory, WhatIsMissingIsNamed) {
+  const std::string refused = AllOf(TranslatedFile("lf.yaml", std::string(kLora) + "use_badam: true\nval_size: 100\nuse_galore: false\n").refused());
+  EXPECT_NE(refused.find("use_badam: true"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("val_size: 100: a number of samples"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("galore"), std::string::npos) << refused;
+}
+
+}  // namespace
+}  // namespace trireme

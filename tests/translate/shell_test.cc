@@ -1,0 +1,55 @@
+// Scripts as commands: what a shell would hand to the program, and what only a shell knows.
+#include <gtest/gtest.h>
+
+#include "translate/shell.h"
+
+namespace trireme {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words First(const std::string& script) {
+  const auto commands = ReadScript(script);
+  return commands.empty() ? Words{} : commands.front().words;
+}
+
+TEST(Shell, ContinuedLinesQuotesAndComments) {
+  EXPECT_EQ(First("# a comment\nswift sft \\\n    --system 'two words' \\\n  --x \"a\\\"b\" # the end\n"),
+            (Words{"swift", "sft", "--system", "two words", "--x", "a\"b"}));
+  EXPECT_EQ(First("a --b \\  \n --c 1 | tee log.txt"), (Words{"a", "--b", "--c", "1"}));
+  EXPECT_EQ(First("a > log 2>&1 --c"), (Words{"a", "--c"}));
+}
+
+TEST(Shell, VariablesDefaultsAndSums) {
+  const std::string script = "TP=2\nN=$((TP * 4))\nARGS=\"\n  --tp ${TP} \\\n  --n $N\n\"\nrun $ARGS --x ${Y:-7} \"$TP x\"\n";
+  EXPECT_EQ(First(script), (Words{"run", "--tp", "2", "--n", "8", "--x", "7", "2 x"}));
+  EXPECT_EQ(First("n=4\nrun $(expr 16 / $n) \"$@\" ''"), (Words{"run", "4", ""}));
+}
+
+TEST(Shell, ArraysAndAdditions) {
+  EXPECT_EQ(First("A=(\n --x 1  # one\n --y 'a b'\n)\nA+=(--z)\nrun \"${A[@]}\" $UNSET_ARGS --end"),
+            (Words{"run", "--x", "1", "--y", "a b", "--z", "--end"}));
+}
+
+TEST(Shell, EnvironmentBeforeACommandAndExported) {
+  const auto commands = ReadScript("export NNODES=2\nA=1 \\\nNPROC_PER_NODE=8 swift sft\n");
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].environment.at("NPROC_PER_NODE"), "8");
+  EXPECT_EQ(commands[0].environment.at("NNODES"), "2");
+}
+
+TEST(Shell, WhatOnlyAShellKnowsStaysAsText) {
+  const auto commands = ReadScript("HOST=$(hostname)\nif [ -z \"$X\" ]; then\n  X=3\nfi\nrun --h $HOST --x $X --y $Y\n");
+  const Words& words = commands.back().words;
+  EXPECT_EQ(words, (Words{"run", "--h", "$(hostname)", "--x", "${X}", "--y", "${Y}"}));
+  const auto kept = ReadScript("X=1\nif true; then\n  X=2\nfi\nrun $X\n");
+  EXPECT_EQ(kept.back().words, (Words{"run", "1"}));
+  EXPECT_EQ(kept.back().notes, (Words{"X is also set within a condition, in line 3; its value before is taken"}));
+  EXPECT_EQ(UnknownIn(words[2]), "hostname");
+  EXPECT_EQ(UnknownIn(words[4]), "X");
+  EXPECT_EQ(UnknownIn("plain"), "");
+  EXPECT_EQ(ReadScript("run $X", {{"X", "5"}}).front().words, (Words{"run", "5"}));
+}
+
+}  // namespace
+}  // namespace trireme

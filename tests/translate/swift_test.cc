@@ -1,0 +1,109 @@
+// ms-swift's own rules: what a step holds, where lengths and defaults differ, and what is refused.
+#include <gtest/gtest.h>
+
+#include "tests/translate/translated.h"
+
+namespace trireme {
+namespace {
+
+TEST(TranslateSwift, AStepIsPerDeviceTimesAccumulationTimesRanks) {
+  const Config config = ConfigOf(TranslatedFile("run.sh",
+                                                "NPROC_PER_NODE=4 NNODES=2 swift sft --model m --dataset d.jsonl "
+                                                "--per_device_train_batch_size 2 --gradient_accumulation_steps 8 --max_length 64"));
+  EXPECT_EQ(config.run().micro_batch(), 2);
+  EXPECT_EQ(config.run().global_batch(), 2 * 8 * 8);
+}
+
+TEST(TranslateSwift, WithoutAccumulationAStepHasAtLeastSixteen) {
+  const std::string line = "swift sft --model m --dataset d --max_length 64 --per_device_train_batch_size 3";
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line, 4)).run().global_batch(), 3 * 2 * 4);  // ceil(16 / 3 / 4) = 2
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line, 1)).run().global_batch(), 3 * 6);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --sequence_parallel_size 2", 4)).run().global_batch(), 3 * 2 * 2);
+}
+
+TEST(TranslateSwift, DefaultsAreWrittenOut) {
+  const Config lora = ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64"));
+  EXPECT_EQ(lora.tuning().kind(), TUNING_LORA);
+  EXPECT_DOUBLE_EQ(lora.optimizer().lr(), 1e-4);
+  EXPECT_DOUBLE_EQ(lora.run().epochs(), 3);
+  EXPECT_FALSE(lora.data().packing());
+  EXPECT_EQ(lora.memory().recompute(), RECOMPUTE_FULL);
+  EXPECT_EQ(lora.parallel().zero(), 0);
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --tuner_type full")).optimizer().lr(), 1e-5);
+}
+
+TEST(TranslateSwift, EvaluationsNeedDataAndFollowSaves) {
+  const std::string line = "swift sft --model m --dataset d --max_length 64 --save_steps 50";
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line)).run().eval_every(), 0);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --split_dataset_ratio 0.01")).run().eval_every(), 50);
+  const Translation without = TranslatedCommand(line + " --eval_steps 20");
+  EXPECT_NE(AllOf(without.left_out()).find("--eval_steps 20: there is no validation data"), std::string::npos);
+}
+
+TEST(TranslateSwift, CompletionsOfASamplingAreCountedInSteps) {
+  const std::string line =
+      "swift rlhf --rlhf_type grpo --model m --dataset d --reward_funcs accuracy --per_device_train_batch_size 4 "
+      "--gradient_accumulation_steps 2 --num_generations 8 --max_length 100 --max_completion_length 28";
+  const Config once = ConfigOf(TranslatedCommand(line, 8));
+  EXPECT_EQ(once.run().global_batch(), 64);
+  EXPECT_EQ(once.rl().steps_per_generation(), 1);
+  EXPECT_EQ(once.data().max_length(), 128);
+  EXPECT_DOUBLE_EQ(once.rl().beta(), 0.04);
+  EXPECT_DOUBLE_EQ(once.rl().temperature(), 0.9);
+  EXPECT_FALSE(once.rl().bias_correction_kl());
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --steps_per_generation 8", 8)).rl().steps_per_generation(), 4);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --generation_batch_size 128", 8)).rl().steps_per_generation(), 2);
+}
+
+TEST(TranslateSwift, BetaIsThatOfTheMethod) {
+  const std::string line = "swift rlhf --model m --dataset d --max_length 64 ";
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type dpo --beta 0.3")).preference().beta(), 0.3);
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type simpo")).preference().beta(), 2);
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type gkd --teacher_model t --beta 0.7")).distillation().beta(), 0.7);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type grpo --advantage_estimator rloo --reward_funcs format")).stage(), STAGE_RLOO);
+}
+
+TEST(TranslateSwift, EveryMissingThingIsNamed) {
+  const Translation result = TranslatedCommand(
+      "swift sft --model m --dataset d --max_length 64 --tuner_type adalora --external_plugins x.py --fp16 true --use_galore false "
+      "--nonsense 1");
+  const std::string refused = AllOf(result.refused());
+  for (const char* word : {"--tuner_type adalora", "--external_plugins x.py", "--fp16 true", "--nonsense 1"}) {
+    EXPECT_NE(refused.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(refused.find("galore"), std::string::npos);
+}
+
+TEST(TranslateSwift, EachLineSaysWhereItCameFrom) {
+  const std::string yaml = TranslatedCommand("swift sft --model org/name --dataset a#500 b --lora_rank 4 --max_length 64 --attn_impl flash_attn").Yaml("x");
+  EXPECT_NE(yaml.find("\nmodel:\n  path: org/name  # --model org/name\n"), std::string::npos) << yaml;
+  EXPECT_NE(yaml.find("\n  train: [a#500, b]  # --dataset a#500 b\n"), std::string::npos) << yaml;
+  EXPECT_NE(yaml.find("\n  rank: 4  # --lora_rank 4\n"), std::string::npos) << yaml;
+  EXPECT_NE(yaml.find("\n#   --attn_impl flash_attn: fused operators"), std::string::npos) << yaml;
+}
+
+TEST(TranslateSwift, MegatronHasItsOwnDefaultsAndLayout) {
+  const Config config = ConfigOf(TranslatedCommand(
+      "megatron sft --model m --dataset d --max_length 64 --tensor_model_parallel_size 2 --expert_model_parallel_size 4 "
+      "--micro_batch_size 2 --global_batch_size 32 --lr 2e-5 --min_lr 2e-6 --lr_warmup_fraction 0.05 --num_train_epochs 1 "
+      "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --moe_aux_loss_coeff 1e-3 --save out"));
+  EXPECT_EQ(config.tuning().kind(), TUNING_FULL);
+  EXPECT_EQ(config.parallel().tensor(), 2);
+  EXPECT_EQ(config.parallel().expert(), 4);
+  EXPECT_EQ(config.parallel().zero(), 1);
+  EXPECT_FALSE(config.parallel().sequence());
+  EXPECT_EQ(config.run().global_batch(), 32);
+  EXPECT_DOUBLE_EQ(config.optimizer().warmup(), 0.05);
+  EXPECT_DOUBLE_EQ(config.experts().balance_coefficient(), 1e-3);
+  EXPECT_EQ(config.memory().recompute(), RECOMPUTE_FULL);
+}
+
+TEST(TranslateSwift, DeepSpeedByNameIsZero) {
+  const Config config = ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --deepspeed zero3_offload"));
+  EXPECT_EQ(config.parallel().zero(), 3);
+  EXPECT_TRUE(config.memory().offload_optimizer());
+  EXPECT_TRUE(config.memory().offload_parameters());
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,18 @@
+// The list: one line a system.
+#include "translate/system.h"
+
+namespace trireme {
+
+const std::vector<const System*>& Systems() {
+  static const std::vector<const System*> systems = {
+      &SwiftSystem(),
+      &MegatronSwiftSystem(),
+      &LlamaFactorySystem(),
+      &MegatronSystem(),
+      &TrlSystem(),
+      &VerlSystem(),
+  };
+  return systems;
+}
+
+}  // namespace trireme
