@@ -30,7 +30,9 @@ void WriteModelConfig(const FoundRun& run, const std::string& directory) {
   Translation unused;
   const std::string json = ModelConfigJson(run.given, FamilyOf(run.given, unused));
   const std::filesystem::path path = std::filesystem::path(directory) / "config.json";
-  if (json.empty()) throw InputError("--model ", directory, ": the input has no flags of a model's shape, or of a family whose config.json is made");
+  if (json.empty())
+    throw InputError("--model ", directory,
+                     ": the input has no flags of a model's shape, or of a family whose config.json is made");
   if (PathExists(path)) throw InputError(path.string(), ": exists already; name another directory");
   std::filesystem::create_directories(directory);
   WriteAtomicFile(path, json);
@@ -42,7 +44,8 @@ void RunTranslate(const Arguments& arguments, Job& job) {
   if (!to.empty() && PathExists(to)) throw InputError(to, ": exists already; name another file, or remove it");
   const FoundRun run = FindRun(arguments.values("FILE|COMMAND"), OptionsOf(arguments));
   const std::string model = arguments.has("model") ? arguments.value("model") : "";
-  const Translation result = Translate(run, {.world = static_cast<int>(arguments.integer("world", 0, 1)), .model = model});
+  const Translation result =
+      Translate(run, {.world = static_cast<int>(arguments.integer("world", 0, 1)), .model = model});
   if (!result.refused().empty() && !arguments.has("partial")) {
     Problems problems;
     for (const std::string& line : result.refused()) problems.Add(line);
@@ -63,16 +66,26 @@ void RunTranslate(const Arguments& arguments, Job& job) {
 
 Command TranslateCommand() {
   return {.name = "translate",
-          .summary = "Translates a run of ms-swift, LLaMA-Factory, TRL, Megatron-LM, MindSpeed-LLM or verl into a run.yaml. Each line says where it came from; what has "
-                     "no meaning here is listed at its end, and what is missing here is refused by name.",
-          .options = {{.name = "from", .value_name = "SYSTEM", .help = "whose run it is: swift, megatron-swift, llamafactory, trl, megatron or verl; "
-                                                                       "by default the input tells"},
-                      {.name = "world", .value_name = "N", .help = "number of ranks; by default what the input says. A batch per "
-                                                                   "device is multiplied by it"},
-                      {.name = "define", .value_name = "NAME=VALUE", .help = "a variable that the script takes from elsewhere; may "
-                                                                             "be repeated",
+          .summary =
+              "Translates a run of ms-swift, LLaMA-Factory, TRL, Megatron-LM, MindSpeed-LLM or verl into a run.yaml. "
+              "Each line says where it came from; what has "
+              "no meaning here is listed at its end, and what is missing here is refused by name.",
+          .options = {{.name = "from",
+                       .value_name = "SYSTEM",
+                       .help = "whose run it is: swift, megatron-swift, llamafactory, trl, megatron or verl; "
+                               "by default the input tells"},
+                      {.name = "world",
+                       .value_name = "N",
+                       .help = "number of ranks; by default what the input says. A batch per "
+                               "device is multiplied by it"},
+                      {.name = "define",
+                       .value_name = "NAME=VALUE",
+                       .help = "a variable that the script takes from elsewhere; may "
+                               "be repeated",
                        .repeatable = true},
-                      {.name = "model", .value_name = "DIR", .help = "write DIR/config.json from Megatron's flags of the model's shape"},
+                      {.name = "model",
+                       .value_name = "DIR",
+                       .help = "write DIR/config.json from Megatron's flags of the model's shape"},
                       {.name = "partial", .help = "write what can be translated, although something is refused"},
                       {.name = "to", .value_name = "FILE", .help = "the file to write; by default the terminal"}},
           .positionals = {{.name = "FILE|COMMAND",

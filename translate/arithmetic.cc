@@ -77,7 +77,8 @@ class Evaluator {
 
 }  // namespace
 
-std::optional<int64_t> Evaluate(const std::string& text, const std::function<std::string(const std::string&)>& value_of) {
+std::optional<int64_t> Evaluate(const std::string& text,
+                                const std::function<std::string(const std::string&)>& value_of) {
   return Evaluator(text, value_of).All();
 }
 

@@ -9,6 +9,7 @@
 namespace trireme {
 
 // `value_of` gives a variable's text. Nothing if the text is another expression, or a variable is no number.
-std::optional<int64_t> Evaluate(const std::string& text, const std::function<std::string(const std::string&)>& value_of);
+std::optional<int64_t> Evaluate(const std::string& text,
+                                const std::function<std::string(const std::string&)>& value_of);
 
 }  // namespace trireme

@@ -37,7 +37,8 @@ Zero ByFile(const Setting& setting, Translation& result) {
     result.Refuse(setting.origin, "fp16 is not supported; use bf16");
   }
   for (const char* section : {"optimizer", "scheduler"}) {
-    if (file[section]) result.Refuse(setting.origin, Concat("its ", section, " section; name it in the run's own options"));
+    if (file[section])
+      result.Refuse(setting.origin, Concat("its ", section, " section; name it in the run's own options"));
   }
   const YAML::Node zero = file["zero_optimization"];
   if (!zero || !zero["stage"]) return {};
@@ -56,8 +57,10 @@ void SetZero(const Setting& setting, Translation& result) {
   result.Set("parallel.zero", std::to_string(zero->stage), setting.origin);
   if (zero->optimizer_on_host) result.Set("memory.offload_optimizer", std::string("true"), setting.origin);
   if (zero->parameters_on_host) result.Set("memory.offload_parameters", std::string("true"), setting.origin);
-  if (setting.value().find("fp8") != std::string::npos) result.Refuse(setting.origin, "training in fp8 is not supported");
-  if (setting.value().find("autotp") != std::string::npos) result.Refuse(setting.origin, "write parallel.tensor instead of autotp");
+  if (setting.value().find("fp8") != std::string::npos)
+    result.Refuse(setting.origin, "training in fp8 is not supported");
+  if (setting.value().find("autotp") != std::string::npos)
+    result.Refuse(setting.origin, "write parallel.tensor instead of autotp");
 }
 
 }  // namespace trireme

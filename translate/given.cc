@@ -52,18 +52,21 @@ std::string Setting::value() const { return values.empty() ? "true" : Join(value
 
 bool Setting::off() const {
   const std::string text = Lower(value());
-  return text.empty() || text == "false" || text == "none" || text == "null" || text == "0" || text == "no" || text == "0.0";
+  return text.empty() || text == "false" || text == "none" || text == "null" || text == "0" || text == "no" ||
+         text == "0.0";
 }
 
 const Setting* Given::Find(const std::string& name) const {
-  const auto found = std::find_if(settings.rbegin(), settings.rend(), [&](const Setting& one) { return one.name == name; });
+  const auto found =
+      std::find_if(settings.rbegin(), settings.rend(), [&](const Setting& one) { return one.name == name; });
   return found == settings.rend() ? nullptr : &*found;
 }
 
 std::string Given::Value(const std::string& name, const std::string& otherwise) const {
   const Setting* setting = Find(name);
-  return setting == nullptr || Lower(setting->value()) == "null" || Lower(setting->value()) == "none" ? otherwise
-                                                                                                      : setting->value();
+  return setting == nullptr || Lower(setting->value()) == "null" || Lower(setting->value()) == "none"
+             ? otherwise
+             : setting->value();
 }
 
 double Given::Number(const std::string& name, double otherwise) const {

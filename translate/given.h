@@ -1,5 +1,5 @@
-// What a user gave another system: its settings in order, each with where it stood, and what started it. Knows neither their
-// meaning nor ours.
+// What a user gave another system: its settings in order, each with where it stood, and what started it. Knows neither
+// their meaning nor ours.
 #pragma once
 
 #include <map>

@@ -49,7 +49,8 @@ std::optional<Program> ProgramAt(const Words& words, size_t at) {
   if (word.find("trl/scripts/") != std::string::npos && Has(trl, name)) return Program{&TrlSystem(), name, at + 1};
   if (name == "main_ppo" || name == "main_dapo") return Program{&VerlSystem(), "", at + 1};
   if (name == "pretrain_gpt" || name == "posttrain_gpt") return Program{&MegatronSystem(), name, at + 1};
-  if ((name == "llamafactory-cli" || name == "lmf") && next == "train") return Program{&LlamaFactorySystem(), next, at + 2};
+  if ((name == "llamafactory-cli" || name == "lmf") && next == "train")
+    return Program{&LlamaFactorySystem(), next, at + 2};
   return std::nullopt;
 }
 
@@ -71,7 +72,8 @@ void AddOverrides(const Words& words, Given& given) {
 }
 
 Given GivenBy(const Words& words, const Program& program, const std::map<std::string, std::string>& environment) {
-  Given given{program.command, Join(Words(words.begin(), words.begin() + static_cast<long>(program.at)), " "), environment, {}};
+  Given given{
+      program.command, Join(Words(words.begin(), words.begin() + static_cast<long>(program.at)), " "), environment, {}};
   Words rest(words.begin() + static_cast<long>(program.at), words.end());
   if (!rest.empty() && IsConfigFile(rest.front())) {
     given.settings = SettingsOfYaml(ReadTextFile(rest.front()), rest.front());
@@ -82,7 +84,8 @@ Given GivenBy(const Words& words, const Program& program, const std::map<std::st
     given.settings = SettingsOfYaml(ReadTextFile(*(config + 1)), *(config + 1));
     rest.erase(config, config + 2);
   }
-  std::erase_if(given.settings, [](const Setting& one) { return one.name == "ENV"; });  // ms-swift's environment in a file
+  std::erase_if(given.settings,
+                [](const Setting& one) { return one.name == "ENV"; });  // ms-swift's environment in a file
   if (program.system == &VerlSystem()) {
     given.settings = SettingsOfHydra(rest);
   } else {
@@ -103,7 +106,8 @@ const System& SystemNamed(const std::string& name) {
 FoundRun FromConfigFile(const std::string& path, const InputOptions& options) {
   Given given{"sft", "", {}, SettingsOfYaml(ReadTextFile(path), path)};
   if (!options.from.empty()) return {&SystemNamed(options.from), given, path};
-  if (given.Find("stage") || given.Find("finetuning_type") || given.Find("do_train")) return {&LlamaFactorySystem(), given, path};
+  if (given.Find("stage") || given.Find("finetuning_type") || given.Find("do_train"))
+    return {&LlamaFactorySystem(), given, path};
   if (given.Find("tuner_type") || given.Find("train_type") || given.Find("rlhf_type")) {
     if (given.Find("rlhf_type")) given.command = "rlhf";
     return {&SwiftSystem(), given, path};
@@ -122,7 +126,10 @@ FoundRun FromScript(const std::string& path, const InputOptions& options) {
     found = FoundRun{program->system, GivenBy(command.words, *program, command.environment), what};
     found->given.notes = command.notes;
   }
-  if (!found) throw InputError(path, ": no run is started in it that is known here: swift, megatron, llamafactory-cli train, trl, pretrain_gpt.py or verl");
+  if (!found)
+    throw InputError(path,
+                     ": no run is started in it that is known here: swift, megatron, llamafactory-cli train, trl, "
+                     "pretrain_gpt.py or verl");
   if (!options.from.empty()) found->system = &SystemNamed(options.from);
   return *found;
 }
@@ -144,7 +151,8 @@ FoundRun FindRun(const std::vector<std::string>& words, const InputOptions& opti
     }
   }
   const auto program = ProgramIn(command);
-  if (!program) throw InputError("'", Join(words, " ").substr(0, 60), "': no command of another system that is known here");
+  if (!program)
+    throw InputError("'", Join(words, " ").substr(0, 60), "': no command of another system that is known here");
   return {program->system, GivenBy(command, *program, environment), "a command line"};
 }
 

@@ -51,7 +51,8 @@ void SetData(const Given& given, Translation& result) {
   if (weights != nullptr && probabilities.size() != Names(given, "dataset").size()) {
     result.Refuse(weights->origin, "wanted one for each entry of dataset");
   }
-  result.Set("data.dataset_info", given.Value("dataset_dir", "data"), given.Find("dataset_dir") ? "dataset_dir" : "default of LLaMA-Factory");
+  result.Set("data.dataset_info", given.Value("dataset_dir", "data"),
+             given.Find("dataset_dir") ? "dataset_dir" : "default of LLaMA-Factory");
 }
 
 void ValidSize(const Setting& setting, Translation& result) {
@@ -79,8 +80,10 @@ void PreferenceLoss(const Setting& setting, Translation& result) {
   const std::string stage = result.value("stage");
   if (stage == "orpo" || stage == "simpo") return;
   if (stage == "kto") return result.LeaveOut(setting.origin, "stage kto has its own");
-  Map("preference.loss", {{"sigmoid", "sigmoid"}, {"hinge", "hinge"}, {"ipo", "ipo"}, {"kto_pair", ""}, {"bco", ""}})(setting, result);
-  if (setting.value() == "kto_pair" || setting.value() == "bco") result.Refuse(setting.origin, "preference.loss has no such loss");
+  Map("preference.loss", {{"sigmoid", "sigmoid"}, {"hinge", "hinge"}, {"ipo", "ipo"}, {"kto_pair", ""}, {"bco", ""}})(
+      setting, result);
+  if (setting.value() == "kto_pair" || setting.value() == "bco")
+    result.Refuse(setting.origin, "preference.loss has no such loss");
 }
 
 void Layers(const Setting& setting, Translation& result) {
@@ -95,19 +98,20 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
       {"do_train", NotNeeded("trireme train does")},
       {"do_predict", Missing("predictions alone; trireme evaluate RUN.yaml --generate makes them")},
       {"finetuning_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}, {"freeze", "freeze"}})},
-      {"lora_target", [](const Setting& setting, Translation& result) {
+      {"lora_target",
+       [](const Setting& setting, Translation& result) {
          setting.value() == "all" ? result.Set("tuning.targets", std::string("all-linear"), setting.origin)
                                   : ListTo("tuning.targets")(setting, result);
        }},
       {"additional_target", ListTo("tuning.modules_to_save")},
       {"freeze_trainable_layers", Layers},
-      {"freeze_trainable_modules", [](const Setting& setting, Translation& result) {
-         ListTo("tuning.targets")(setting, result);
-       }},
+      {"freeze_trainable_modules",
+       [](const Setting& setting, Translation& result) { ListTo("tuning.targets")(setting, result); }},
       {"freeze_extra_modules", ListTo("tuning.modules_to_save")},
       {"freeze_vision_tower freeze_multi_modal_projector freeze_language_model", Elsewhere()},
       {"pissa_init", IfOn("tuning.init", "pissa")},
-      {"pissa_iter", [](const Setting& setting, Translation& result) {
+      {"pissa_iter",
+       [](const Setting& setting, Translation& result) {
          result.Set("tuning.pissa_niter", std::string(setting.value() == "-1" ? "0" : setting.value()), setting.origin);
        }},
       {"pure_bf16", IfOn("optimizer.masters", "none")},
@@ -117,35 +121,46 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
       {"template", TemplateName},
       {"cutoff_len", To("data.max_length")},
       {"val_size", ValidSize},
-      {"enable_thinking", [](const Setting& setting, Translation& result) {
-         result.Set("data.template_values", Concat("enable_thinking=", setting.off() ? "false" : "true"), setting.origin);
+      {"enable_thinking",
+       [](const Setting& setting, Translation& result) {
+         result.Set("data.template_values", Concat("enable_thinking=", setting.off() ? "false" : "true"),
+                    setting.origin);
        }},
       {"train_on_prompt", IfOn("data.loss", "all")},
       {"mask_history", IfOn("data.loss", "last_round")},
       {"packing neat_packing", Elsewhere()},
       {"tokenized_path", Differs("data that LLaMA-Factory has tokenized is not read; it is tokenized again")},
       {"disable_shuffling", Opposite("data.shuffle")},
-      {"disable_gradient_checkpointing", [](const Setting& setting, Translation& result) {
+      {"disable_gradient_checkpointing",
+       [](const Setting& setting, Translation& result) {
          result.Set("memory.recompute", std::string(setting.off() ? "full" : "none"), setting.origin);
        }},
       {"pref_loss", PreferenceLoss},
       {"use_muon", IfOn("optimizer.name", "muon")},
       {"flash_attn", NotNeeded("fused operators are used where available")},
       {"ref_model", To("reference")},
-      {"reward_model", [](const Setting& setting, Translation& result) {
+      {"reward_model",
+       [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
        }},
-      {"rope_scaling", Map("model.rope.kind", {{"linear", "linear"}, {"dynamic", "dynamic"}, {"yarn", "yarn"}, {"llama3", "llama3"}})},
+      {"rope_scaling",
+       Map("model.rope.kind", {{"linear", "linear"}, {"dynamic", "dynamic"}, {"yarn", "yarn"}, {"llama3", "llama3"}})},
       {"use_kt kt_weight_path kt_config kt_cpu_activation kt_non_expert_weight_path", Missing("KTransformers")},
       {"video_max_pixels video_min_pixels video_fps video_maxlen", NotNeeded("videos are refused where data has them")},
-      {"fsdp", [](const Setting& setting, Translation& result) {
-         const bool all = setting.value().find("full_shard") != std::string::npos, some = setting.value().find("shard_grad_op") != std::string::npos;
+      {"fsdp",
+       [](const Setting& setting, Translation& result) {
+         const bool all = setting.value().find("full_shard") != std::string::npos,
+                    some = setting.value().find("shard_grad_op") != std::string::npos;
          if (!all && !some) return result.Refuse(setting.origin, "parallel.zero: 3 is full_shard, 2 shard_grad_op");
          result.Set("parallel.zero", std::string(all ? "3" : "2"), setting.origin);
-         if (setting.value().find("offload") != std::string::npos) result.Set("memory.offload_parameters", std::string("true"), setting.origin);
+         if (setting.value().find("offload") != std::string::npos)
+           result.Set("memory.offload_parameters", std::string("true"), setting.origin);
        }},
       {"fsdp_config", NotNeeded("parallel.zero decides")},
       {"lora_alpha", To("tuning.alpha")},
+      {"use_packed_sequences", IfOn("data.packing", "true")},
+      {"mixed_precision", Only({"bf16", "bf16_mixed"}, "model.dtype has bf16 and fp32")},
+      {"export_hf_on_finish", NotNeeded("final/ is a Hugging Face directory")},
   };
 }
 
@@ -180,7 +195,8 @@ void SetTuning(const Given& given, Translation& result) {
 void SetPacking(const Given& given, const std::string& stage, Translation& result) {
   const bool packs = given.IsOn("packing", stage == "pt") || given.IsOn("neat_packing");
   const Setting* packing = given.Find("packing");
-  result.Set("data.packing", std::string(packs ? "true" : "false"), packing ? packing->origin : "default of LLaMA-Factory");
+  result.Set("data.packing", std::string(packs ? "true" : "false"),
+             packing ? packing->origin : "default of LLaMA-Factory");
   if (packs && !given.IsOn("neat_packing")) {
     result.Warn("packing", "samples in a row attend to each other there without neat_packing, never here");
   }
@@ -204,7 +220,8 @@ void FinishLlamaFactory(const Given& given, const Surroundings& around, const st
   if (stage == "simpo") result.Default("preference.cpo_alpha", "0", system);
   if (stage != "pt") result.Warn("cutoff_len", "prompt and answer are cut in proportion there, at the end here");
   const int world = WorldOf(given, around);
-  if (around.world == 0 && world == 1) result.Warn("ranks", "counted as 1; --world N for more, which multiplies run.global_batch");
+  if (around.world == 0 && world == 1)
+    result.Warn("ranks", "counted as 1; --world N for more, which multiplies run.global_batch");
   const double split = given.Number("tensor_model_parallel_size", 1) * given.Number("pipeline_model_parallel_size", 1) *
                        given.Number("context_parallel_size", 1);
   FinishMegatron(given, 0, result);
@@ -216,7 +233,8 @@ void FinishLlamaFactory(const Given& given, const Surroundings& around, const st
 }  // namespace
 
 const System& LlamaFactorySystem() {
-  static const System system = {"llamafactory", "LLaMA-Factory", LlamaFactoryStage, LlamaFactoryRules, FinishLlamaFactory};
+  static const System system = {"llamafactory", "LLaMA-Factory", LlamaFactoryStage, LlamaFactoryRules,
+                                FinishLlamaFactory};
   return system;
 }
 

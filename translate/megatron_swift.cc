@@ -16,7 +16,8 @@ std::vector<RuleRow> MegatronSwiftRules() {
       {"save_steps save_interval", To("run.save_every")},
       {"eval_steps eval_interval", To("run.eval_every")},
       {"logging_steps log_interval", To("run.log_every")},
-      {"save_strategy", [](const Setting& setting, Translation& result) {
+      {"save_strategy",
+       [](const Setting& setting, Translation& result) {
          if (setting.value() == "epoch") result.Set("run.save_every_epoch", std::string("true"), setting.origin);
        }},
       {"steps_per_generation", To("rl.steps_per_generation")},
@@ -52,7 +53,8 @@ void FinishMegatronSwift(const Given& given, const Surroundings&, const std::str
 }  // namespace
 
 const System& MegatronSwiftSystem() {
-  static const System system = {"megatron-swift", "ms-swift's megatron", SwiftStage, MegatronSwiftRules, FinishMegatronSwift};
+  static const System system = {"megatron-swift", "ms-swift's megatron", SwiftStage, MegatronSwiftRules,
+                                FinishMegatronSwift};
   return system;
 }
 

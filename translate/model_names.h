@@ -1,4 +1,5 @@
-// Models of a hub whose names tell that no family here can read them. A directory's config.json is read by `trireme train`.
+// Models of a hub whose names tell that no family here can read them. A directory's config.json is read by `trireme
+// train`.
 #pragma once
 
 #include "translate/translation.h"

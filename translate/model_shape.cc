@@ -15,14 +15,45 @@ struct NamedFamily {
   const char *theirs, *ours;  // MindSpeed-LLM's name; empty: not here
 };
 
-constexpr NamedFamily kFamilies[] = {
-    {"llama2", "llama"}, {"llama3", "llama"}, {"qwen2", "qwen2"}, {"qwen25", "qwen2"}, {"qwen3", "qwen3"}, {"qwen3-moe", "qwen3_moe"},
-    {"qwen3_moe", "qwen3_moe"}, {"qwen3-next", "qwen3_next"}, {"qwen3_next", "qwen3_next"}, {"qwen3-coder-next", "qwen3_next"},
-    {"deepseek2-lite", "deepseek_v2"}, {"deepseek2", "deepseek_v2"}, {"deepseek3", "deepseek_v3"}, {"glm45-moe", "glm4_moe"},
-    {"glm45", "glm4_moe"}, {"glm45-air", "glm4_moe"}, {"glm4.5", "glm4_moe"}, {"gemma2", "gemma2"}, {"mixtral", "mixtral"},
-    {"kimi2", "kimi_k2"}, {"kimi-k2", "kimi_k2"}, {"minimax27", "minimax_m2"}, {"minimax-m2", "minimax_m2"}, {"minimax-m27", "minimax_m2"},
-    {"magistral", "mistral"}, {"mistral", "mistral"}, {"phi3.5", ""}, {"phi35", ""}, {"seed-oss", ""}, {"seed_oss", ""}, {"deepseek32", ""},
-    {"glm5", ""}, {"glm52", ""}, {"longcat", ""}, {"plm", ""}, {"bailing_mini", ""}, {"ling-mini-v2", ""}, {"hunyuan3", ""}, {"deepseek4", ""}};
+constexpr NamedFamily kFamilies[] = {{"llama2", "llama"},
+                                     {"llama3", "llama"},
+                                     {"qwen2", "qwen2"},
+                                     {"qwen25", "qwen2"},
+                                     {"qwen3", "qwen3"},
+                                     {"qwen3-moe", "qwen3_moe"},
+                                     {"qwen3_moe", "qwen3_moe"},
+                                     {"qwen3-next", "qwen3_next"},
+                                     {"qwen3_next", "qwen3_next"},
+                                     {"qwen3-coder-next", "qwen3_next"},
+                                     {"deepseek2-lite", "deepseek_v2"},
+                                     {"deepseek2", "deepseek_v2"},
+                                     {"deepseek3", "deepseek_v3"},
+                                     {"glm45-moe", "glm4_moe"},
+                                     {"glm45", "glm4_moe"},
+                                     {"glm45-air", "glm4_moe"},
+                                     {"glm4.5", "glm4_moe"},
+                                     {"gemma2", "gemma2"},
+                                     {"mixtral", "mixtral"},
+                                     {"kimi2", "kimi_k2"},
+                                     {"kimi-k2", "kimi_k2"},
+                                     {"minimax27", "minimax_m2"},
+                                     {"minimax-m2", "minimax_m2"},
+                                     {"minimax-m27", "minimax_m2"},
+                                     {"magistral", "mistral"},
+                                     {"mistral", "mistral"},
+                                     {"phi3.5", ""},
+                                     {"phi35", ""},
+                                     {"seed-oss", ""},
+                                     {"seed_oss", ""},
+                                     {"deepseek32", ""},
+                                     {"glm5", ""},
+                                     {"glm52", ""},
+                                     {"longcat", ""},
+                                     {"plm", ""},
+                                     {"bailing_mini", ""},
+                                     {"ling-mini-v2", ""},
+                                     {"hunyuan3", ""},
+                                     {"deepseek4", ""}};
 
 double Num(const Given& given, const std::string& name, double otherwise) { return given.Number(name, otherwise); }
 
@@ -36,7 +67,9 @@ class JsonLines {
     lines_.push_back(Concat("  \"", key, "\": ", text.str()));
   }
   void AddFlag(const std::string& key, bool value) { lines_.push_back(Concat("  \"", key, "\": ", value)); }
-  void AddText(const std::string& key, const std::string& value) { lines_.push_back(Concat("  \"", key, "\": \"", value, "\"")); }
+  void AddText(const std::string& key, const std::string& value) {
+    lines_.push_back(Concat("  \"", key, "\": \"", value, "\""));
+  }
   void AddRaw(const std::string& key, const std::string& json) { lines_.push_back(Concat("  \"", key, "\": ", json)); }
   std::string Text() const { return Concat("{\n", Join(lines_, ",\n"), "\n}\n"); }
 
@@ -49,7 +82,8 @@ void AddAttention(const Given& given, const std::string& family, JsonLines& json
   json.Add("num_attention_heads", heads);
   json.Add("num_key_value_heads", given.IsOn("group_query_attention") ? Num(given, "num_query_groups", heads) : heads);
   if (!given.IsOn("multi_latent_attention")) json.Add("head_dim", Num(given, "kv_channels", hidden / heads));
-  if (family == "llama" || family == "qwen3" || family == "qwen3_moe") json.AddFlag("attention_bias", given.IsOn("add_qkv_bias"));
+  if (family == "llama" || family == "qwen3" || family == "qwen3_moe")
+    json.AddFlag("attention_bias", given.IsOn("add_qkv_bias"));
   if (!given.IsOn("multi_latent_attention")) return;
   const Setting* q_rank = given.Find("q_lora_rank");
   q_rank == nullptr ? json.AddRaw("q_lora_rank", "null") : json.Add("q_lora_rank", Num(given, "q_lora_rank", 0));
@@ -60,9 +94,11 @@ void AddAttention(const Given& given, const std::string& family, JsonLines& json
 }
 
 void AddExperts(const Given& given, const std::string& family, JsonLines& json) {
-  const double experts = Num(given, "num_experts", 0), width = Num(given, "moe_ffn_hidden_size", Num(given, "ffn_hidden_size", 0));
+  const double experts = Num(given, "num_experts", 0),
+               width = Num(given, "moe_ffn_hidden_size", Num(given, "ffn_hidden_size", 0));
   if (experts == 0) return;
-  const bool deepseek = family == "deepseek_v3" || family == "deepseek_v2" || family == "glm4_moe" || family == "kimi_k2";
+  const bool deepseek =
+      family == "deepseek_v3" || family == "deepseek_v2" || family == "glm4_moe" || family == "kimi_k2";
   json.Add(deepseek ? "n_routed_experts" : family == "mixtral" ? "num_local_experts" : "num_experts", experts);
   json.Add("num_experts_per_tok", Num(given, "moe_router_topk", 2));
   if (family != "mixtral") json.Add("moe_intermediate_size", width);
@@ -92,11 +128,12 @@ void AddRope(const Given& given, JsonLines& json) {
   const std::string kind = given.Value("rope_scaling_type", "");
   if (kind.empty()) return;
   std::vector<std::string> parts = {Concat("\"type\": \"", kind, "\"")};
-  for (const auto& [theirs, ours] : {std::pair("rope_scaling_factor", "factor"), std::pair("rope_scaling_mscale", "mscale"),
-                                     std::pair("rope_scaling_mscale_all_dim", "mscale_all_dim"), std::pair("beta_fast", "beta_fast"),
-                                     std::pair("beta_slow", "beta_slow"), std::pair("low_freq_factor", "low_freq_factor"),
-                                     std::pair("high_freq_factor", "high_freq_factor"),
-                                     std::pair("rope_scaling_original_max_position_embeddings", "original_max_position_embeddings")}) {
+  for (const auto& [theirs, ours] :
+       {std::pair("rope_scaling_factor", "factor"), std::pair("rope_scaling_mscale", "mscale"),
+        std::pair("rope_scaling_mscale_all_dim", "mscale_all_dim"), std::pair("beta_fast", "beta_fast"),
+        std::pair("beta_slow", "beta_slow"), std::pair("low_freq_factor", "low_freq_factor"),
+        std::pair("high_freq_factor", "high_freq_factor"),
+        std::pair("rope_scaling_original_max_position_embeddings", "original_max_position_embeddings")}) {
     if (given.Find(theirs)) parts.push_back(Concat("\"", ours, "\": ", given.Value(theirs, "")));
   }
   json.AddRaw("rope_scaling", Concat("{", Join(parts, ", "), "}"));
@@ -105,18 +142,30 @@ void AddRope(const Given& given, JsonLines& json) {
 }  // namespace
 
 std::string ShapeFlags() {
-  return "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups group_query_attention kv_channels padded_vocab_size "
-         "vocab_size make_vocab_size_divisible_by max_position_embeddings rotary_base rotary_percent partial_rotary_factor "
-         "use_rotary_position_embeddings norm_epsilon swiglu untie_embeddings_and_output_weights disable_bias_linear add_qkv_bias "
-         "add_dense_bias qk_layernorm num_experts moe_router_topk moe_ffn_hidden_size first_k_dense_replace moe_layer_freq n_shared_experts "
-         "moe_shared_expert_intermediate_size shared_expert_gate norm_topk_prob moe_router_pre_softmax moe_router_score_function "
-         "moe_router_enable_expert_bias moe_router_num_groups moe_router_group_topk moe_router_topk_scaling_factor multi_latent_attention "
-         "q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim rope_scaling_type "
-         "rope_scaling_factor rope_scaling_mscale rope_scaling_mscale_all_dim rope_scaling_original_max_position_embeddings beta_fast "
-         "beta_slow low_freq_factor high_freq_factor use_rope_scaling init_method_std noop_layers model_type_hf spec mtp_spec "
-         "enable_hf2mg_convert sliding_window window_size interleave_sliding_window post_norm query_pre_attn_scalar attn_logit_softcapping "
-         "output_logit_softcapping add_rmsnorm_offset geglu gelu_tanh input_embeds_norm moe_intermediate_size full_attention_interval "
-         "linear_key_head_dim linear_num_key_heads linear_num_value_heads linear_value_head_dim mamba_chunk_size mamba_d_conv mamba_expand "
+  return "num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups group_query_attention "
+         "kv_channels padded_vocab_size "
+         "vocab_size make_vocab_size_divisible_by max_position_embeddings rotary_base rotary_percent "
+         "partial_rotary_factor "
+         "use_rotary_position_embeddings norm_epsilon swiglu untie_embeddings_and_output_weights disable_bias_linear "
+         "add_qkv_bias "
+         "add_dense_bias qk_layernorm num_experts moe_router_topk moe_ffn_hidden_size first_k_dense_replace "
+         "moe_layer_freq n_shared_experts "
+         "moe_shared_expert_intermediate_size shared_expert_gate norm_topk_prob moe_router_pre_softmax "
+         "moe_router_score_function "
+         "moe_router_enable_expert_bias moe_router_num_groups moe_router_group_topk moe_router_topk_scaling_factor "
+         "multi_latent_attention "
+         "q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim "
+         "rope_scaling_type "
+         "rope_scaling_factor rope_scaling_mscale rope_scaling_mscale_all_dim "
+         "rope_scaling_original_max_position_embeddings beta_fast "
+         "beta_slow low_freq_factor high_freq_factor use_rope_scaling init_method_std noop_layers model_type_hf spec "
+         "mtp_spec "
+         "enable_hf2mg_convert sliding_window window_size interleave_sliding_window post_norm query_pre_attn_scalar "
+         "attn_logit_softcapping "
+         "output_logit_softcapping add_rmsnorm_offset geglu gelu_tanh input_embeds_norm moe_intermediate_size "
+         "full_attention_interval "
+         "linear_key_head_dim linear_num_key_heads linear_num_value_heads linear_value_head_dim mamba_chunk_size "
+         "mamba_d_conv mamba_expand "
          "use_triton_gdn no_enable_linear_qkv rope_type add_output_layer_bias qk_layernorm_before";
 }
 
@@ -141,7 +190,8 @@ std::string FamilyOf(const Given& given, Translation& result) {
 }
 
 std::string ModelConfigJson(const Given& given, const std::string& family) {
-  static const std::vector<std::string> made = {"llama", "qwen2", "qwen3", "qwen3_moe", "mixtral", "deepseek_v3", "deepseek_v2", "glm4_moe", "kimi_k2"};
+  static const std::vector<std::string> made = {"llama",       "qwen2",       "qwen3",    "qwen3_moe", "mixtral",
+                                                "deepseek_v3", "deepseek_v2", "glm4_moe", "kimi_k2"};
   if (std::ranges::find(made, family) == made.end() || given.Find("num_layers") == nullptr) return "";
   JsonLines json;
   json.AddText("model_type", family);

@@ -29,7 +29,8 @@ bool CountsIn(const std::string& key, const std::string& stage) {
 }
 
 // Of several keys, that of the stage.
-void SetOneOf(const std::vector<std::string>& keys, const Setting& setting, const std::string& stage, Translation& result) {
+void SetOneOf(const std::vector<std::string>& keys, const Setting& setting, const std::string& stage,
+              Translation& result) {
   for (const std::string& key : keys) {
     if (CountsIn(key, stage)) return To(key)(setting, result);
   }

@@ -140,7 +140,8 @@ class ScriptReader {
     size_t end = at_;
     while (end < text_.size() && IsNameCharacter(text_[end])) ++end;
     const bool adds = text_.compare(end, 2, "+=") == 0;
-    if (end == at_ || (text_[end] != '=' && !adds) || std::isdigit(static_cast<unsigned char>(text_[at_]))) return false;
+    if (end == at_ || (text_[end] != '=' && !adds) || std::isdigit(static_cast<unsigned char>(text_[at_])))
+      return false;
     const std::string name = text_.substr(at_, end - at_);
     at_ = end + (adds ? 2 : 1);
     Words value = Now() == '(' ? ReadArray() : Words{Join(ReadWord(false), " ")};
@@ -319,7 +320,8 @@ class ScriptReader {
   Words ValueOf(const std::string& name) {
     if (defined_.contains(name)) return {defined_.at(name)};
     if (const auto changed = changed_.find(name); changed != changed_.end()) {
-      notes_.push_back(Concat(name, " is also set within a condition, in line ", changed->second, "; its value before is taken"));
+      notes_.push_back(
+          Concat(name, " is also set within a condition, in line ", changed->second, "; its value before is taken"));
       changed_.erase(changed);
     }
     const auto found = variables_.find(name);

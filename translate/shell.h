@@ -1,6 +1,7 @@
-// A shell script as the commands in it, with its variables put in: assignments, arrays, "$NAME", ${NAME:-x}, $((A * B)),
-// continued lines, comments. Nothing is ever run: what only a shell knows stays as text ("$(hostname)", "${RANK}"), and so
-// does a variable that is set within if, for or a function alone; one that has a value before keeps it, with a note.
+// A shell script as the commands in it, with its variables put in: assignments, arrays, "$NAME", ${NAME:-x}, $((A *
+// B)), continued lines, comments. Nothing is ever run: what only a shell knows stays as text ("$(hostname)",
+// "${RANK}"), and so does a variable that is set within if, for or a function alone; one that has a value before keeps
+// it, with a note.
 #pragma once
 
 #include <map>

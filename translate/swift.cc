@@ -12,7 +12,8 @@ std::vector<RuleRow> SwiftTrainerRules() {
   std::vector<RuleRow> rules = SwiftRules();
   rules.push_back({"sequence_parallel_size", [](const Setting& setting, Translation& result) {
                      result.Set("parallel.context", setting.value(), setting.origin);
-                     if (setting.value() != "1") result.Set("parallel.context_method", std::string("ulysses"), setting.origin);
+                     if (setting.value() != "1")
+                       result.Set("parallel.context_method", std::string("ulysses"), setting.origin);
                    }});
   rules.push_back({"fsdp", Map("parallel.zero", {{"fsdp2", "3"}})});
   return WithTrainerRules(std::move(rules));
@@ -27,7 +28,8 @@ void SetStepsPerGeneration(const Given& given, int world, Translation& result) {
                                               : given.Number("steps_per_generation", accumulation);
   const double steps = std::max(1.0, micro_steps / accumulation);
   if (steps != static_cast<int>(steps)) {
-    return result.Refuse("steps_per_generation", Concat(micro_steps, " micro batches are no whole number of steps of ", accumulation));
+    return result.Refuse("steps_per_generation",
+                         Concat(micro_steps, " micro batches are no whole number of steps of ", accumulation));
   }
   if (steps > 1) result.Set("rl.steps_per_generation", steps, "steps_per_generation over gradient_accumulation_steps");
 }
@@ -42,7 +44,8 @@ void FinishSwiftRun(const Given& given, const Surroundings& around, const std::s
   result.Default("memory.recompute", "full", system);
   result.Default("run.log_every", "5", system);
   const int context = std::atoi(result.value("parallel.context", "1").c_str());
-  SetBatch(given, world, {.per_device = 1, .accumulation = stage == "grpo" ? 1 : 0, .shared_by = std::max(1, context)}, result);
+  SetBatch(given, world, {.per_device = 1, .accumulation = stage == "grpo" ? 1 : 0, .shared_by = std::max(1, context)},
+           result);
   const bool rl = stage == "grpo" || stage == "rloo" || stage == "reinforce_plus_plus";
   if (rl) SetStepsPerGeneration(given, world, result);
   SetSavesAndEvaluations(given, true, result);

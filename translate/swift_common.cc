@@ -24,7 +24,9 @@ void Dataset(const Setting& setting, Translation& result) {
     const bool names_hub = value.starts_with("HF::") || value.starts_with("MS::");
     entries.push_back(names_hub ? value.substr(4) : value);
     if (value.find("self-cognition") != std::string::npos) {
-      result.Warn(value, "replace {{NAME}} and {{AUTHOR}} in a copy of the data: model_name and model_author are not put in here");
+      result.Warn(
+          value,
+          "replace {{NAME}} and {{AUTHOR}} in a copy of the data: model_name and model_author are not put in here");
     }
   }
   result.Set(setting.name == "dataset" ? "data.train" : "data.valid", entries, setting.origin);
@@ -76,7 +78,8 @@ void LossType(const Setting& setting, Translation& result) {
     return result.Refuse(setting.origin, Concat("rl.loss has ", Join(known), ", not ", setting.value()));
   }
   if (rl) return To("rl.loss")(setting, result);
-  if (stage == "sft" || stage == "pt") return result.Refuse(setting.origin, "the loss of a language model has no types here");
+  if (stage == "sft" || stage == "pt")
+    return result.Refuse(setting.origin, "the loss of a language model has no types here");
   To("preference.loss")(setting, result);
 }
 
@@ -110,11 +113,13 @@ void SetQuantisation(const Given& given, Translation& result) {
   const Setting* bits = given.Find("quant_bits");
   if (bits == nullptr || bits->off()) return;
   const std::string method = given.Value("quant_method", "bnb");
-  if (method != "bnb") return result.Refuse(bits->origin, Concat("model.quantise packs as bitsandbytes does, not as ", method));
+  if (method != "bnb")
+    return result.Refuse(bits->origin, Concat("model.quantise packs as bitsandbytes does, not as ", method));
   if (bits->value() == "8") return result.Set("model.quantise", std::string("int8"), bits->origin);
   if (bits->value() != "4") return result.Refuse(bits->origin, "model.quantise has 4 and 8 bits");
   result.Set("model.quantise", given.Value("bnb_4bit_quant_type", "nf4"), bits->origin);
-  result.Set("model.quantise_nested", std::string(given.IsOn("bnb_4bit_use_double_quant", true) ? "true" : "false"), bits->origin);
+  result.Set("model.quantise_nested", std::string(given.IsOn("bnb_4bit_use_double_quant", true) ? "true" : "false"),
+             bits->origin);
 }
 
 void SetMethodDefaults(const Given& given, const std::string& stage, Translation& result) {
@@ -134,7 +139,8 @@ void SetMethodDefaults(const Given& given, const std::string& stage, Translation
   // The prompt's length there, that of prompt and completion here.
   if (const Setting* length = given.Find("max_length"); length != nullptr && stage != "gkd") {
     const double completion = std::strtod(result.value("rl.max_new_tokens").c_str(), nullptr);
-    result.Set("data.max_length", given.Number("max_length", 0) + completion, Concat(length->origin, " + the completion's"));
+    result.Set("data.max_length", given.Number("max_length", 0) + completion,
+               Concat(length->origin, " + the completion's"));
   }
 }
 
@@ -150,9 +156,11 @@ std::vector<RuleRow> SwiftRules() {
   const std::string samples_itself = "the program samples by itself, or from rl.sampler.endpoint";
   return {
       {"model", To("model.path")},
+      {"task_type", Only({"causal_lm"}, "only causal language models and reward models are trained")},
       {"rlhf_type advantage_estimator", Elsewhere()},
       {"dataset val_dataset", Dataset},
-      {"cached_dataset cached_val_dataset", Missing("data that ms-swift has prepared; name the data itself in dataset")},
+      {"cached_dataset cached_val_dataset",
+       Missing("data that ms-swift has prepared; name the data itself in dataset")},
       {"tuner_type train_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}})},
       {"target_modules", SetAdapterTargets},
       {"truncation_strategy", Map("data.over_length", {{"delete", "drop"}, {"right", "truncate"}, {"split", "split"}})},
@@ -163,7 +171,8 @@ std::vector<RuleRow> SwiftRules() {
       {"quant_bits quant_method bnb_4bit_quant_type bnb_4bit_use_double_quant", Elsewhere()},
       {"enable_thinking",
        [](const Setting& setting, Translation& result) {
-         result.Set("data.template_values", Concat("enable_thinking=", setting.off() ? "false" : "true"), setting.origin);
+         result.Set("data.template_values", Concat("enable_thinking=", setting.off() ? "false" : "true"),
+                    setting.origin);
        }},
       {"add_non_thinking_prefix", NotNeeded("the tokenizer's own template decides")},
       {"model_name model_author", NotNeeded("placeholders of self-cognition data are not put in")},
@@ -172,14 +181,16 @@ std::vector<RuleRow> SwiftRules() {
       {"rope_scaling", Rope},
       {"max_model_len", Elsewhere()},
       {"loss_type", LossType},
-      {"use_chat_template", [](const Setting& setting, Translation& result) {
+      {"use_chat_template",
+       [](const Setting& setting, Translation& result) {
          const bool plain = setting.off() && result.value("stage") != "pt";
          plain ? result.Refuse(setting.origin, "conversations without a chat template; give data.template")
                : result.LeaveOut(setting.origin, "is so here");
        }},
       {"template", Missing("a template by name; data.template takes a file, and the tokenizer's own is the default")},
       {"template_mode model_kwargs stop_words", Missing("it has no key here")},
-      {"optimizer", Map("optimizer.name", {{"adam", "adamw"}, {"muon", "muon"}, {"dist_muon", "muon"}, {"multimodal", ""}})},
+      {"optimizer",
+       Map("optimizer.name", {{"adam", "adamw"}, {"muon", "muon"}, {"dist_muon", "muon"}, {"multimodal", ""}})},
       {"multi_turn_scheduler", Missing("a scheduler in Python; rl.environment takes a program")},
       {"max_turns", Elsewhere()},
       {"dynamic_sample steps_per_generation generation_batch_size", Elsewhere()},
@@ -188,15 +199,20 @@ std::vector<RuleRow> SwiftRules() {
       {"async_generate", Missing("completions one sampling behind need rl.sampler.endpoint")},
       {"teacher_deepspeed", NotNeeded("the teacher has its student's layout; distillation.layout gives it another")},
       {"reward_funcs", To("rl.rewards")},
-      {"reward_model", [](const Setting& setting, Translation& result) {
+      {"reward_model",
+       [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
        }},
       {"eval_iters", Differs("evaluations cover all of data.valid")},
-      {"eval_use_evalscope eval_dataset eval_dataset_args eval_limit", Missing("evaluations by EvalScope within a run")},
-      {"max_new_tokens", [](const Setting& setting, Translation& result) {
-         To(IsRl(result.value("stage")) || result.value("stage") == "gkd" ? "rl.max_new_tokens" : "eval.max_new_tokens")(setting, result);
+      {"eval_use_evalscope eval_dataset eval_dataset_args eval_limit",
+       Missing("evaluations by EvalScope within a run")},
+      {"max_new_tokens",
+       [](const Setting& setting, Translation& result) {
+         To(IsRl(result.value("stage")) || result.value("stage") == "gkd" ? "rl.max_new_tokens"
+                                                                          : "eval.max_new_tokens")(setting, result);
        }},
-      {"temperature top_p top_k", [](const Setting& setting, Translation& result) {
+      {"temperature top_p top_k",
+       [](const Setting& setting, Translation& result) {
          const std::string stage = result.value("stage");
          if (setting.value() == "-1") return result.LeaveOut(setting.origin, "is off");
          To((IsRl(stage) || stage == "gkd" ? "rl." : "eval.") + setting.name)(setting, result);

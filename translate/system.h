@@ -1,5 +1,5 @@
-// Another system as data: how its inputs are recognised, its rules, and what it takes where the user says nothing. One file a
-// system, and one line in systems.cc.
+// Another system as data: how its inputs are recognised, its rules, and what it takes where the user says nothing. One
+// file a system, and one line in systems.cc.
 #pragma once
 
 #include <string>

@@ -47,9 +47,16 @@ void Optimizer(const Setting& setting, Translation& result) {
   if (name.find("8bit") != std::string::npos && name.find("adamw") != std::string::npos) {
     return result.Set("optimizer.moments", std::string("8bit"), setting.origin);
   }
-  Map("optimizer.name", {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"},
-                         {"adamw_torch_npu_fused", "adamw"}, {"paged_adamw_32bit", "adamw"}, {"paged_adamw", "adamw"},
-                         {"adamw", "adamw"}, {"adafactor", "adafactor"}, {"sgd", "sgd"}, {"muon", "muon"}})(setting, result);
+  Map("optimizer.name", {{"adamw_torch", "adamw"},
+                         {"adamw_torch_fused", "adamw"},
+                         {"adamw_hf", "adamw"},
+                         {"adamw_torch_npu_fused", "adamw"},
+                         {"paged_adamw_32bit", "adamw"},
+                         {"paged_adamw", "adamw"},
+                         {"adamw", "adamw"},
+                         {"adafactor", "adafactor"},
+                         {"sgd", "sgd"},
+                         {"muon", "muon"}})(setting, result);
 }
 
 // {"min_lr": 1e-6}, {"num_cycles": 3}.
@@ -75,7 +82,8 @@ void Resume(const Setting& setting, Translation& result) {
   if (setting.value() == "true" || setting.value() == "True") {
     return result.LeaveOut(setting.origin, "run.resume: auto does so");
   }
-  result.Refuse(setting.origin, "a checkpoint of another system's trainer cannot be resumed; model.path takes its weights");
+  result.Refuse(setting.origin,
+                "a checkpoint of another system's trainer cannot be resumed; model.path takes its weights");
 }
 
 // Steps of "no", "steps" and "epoch".
@@ -94,7 +102,8 @@ void SetInterval(const Given& given, const std::string& strategy, const std::str
   if (strategy != "steps") return result.Refuse(chosen->origin, "wanted no, steps or epoch");
   const double every = given.Number(steps_name, otherwise);
   if (every > 0 && every < 1) return result.Refuse(origin, "a fraction of all steps; give a number of steps");
-  if (every <= 0 || steps == nullptr) return result.Default(key, std::to_string(static_cast<int>(otherwise)), "Hugging Face");
+  if (every <= 0 || steps == nullptr)
+    return result.Default(key, std::to_string(static_cast<int>(otherwise)), "Hugging Face");
   result.Set(key, every, steps->origin);
 }
 
@@ -117,11 +126,15 @@ int LauncherNumber(const std::string& launcher, const std::string& option, int o
 
 std::vector<RuleRow> TrainerRules() {
   return {
-      {"lr_scheduler_type",
-       Map("optimizer.schedule", {{"linear", "linear"}, {"cosine", "cosine"}, {"constant", "constant"},
-                                  {"constant_with_warmup", "constant"}, {"polynomial", "polynomial"},
-                                  {"cosine_with_restarts", "cosine_with_restarts"}, {"inverse_sqrt", "inverse_sqrt"},
-                                  {"cosine_with_min_lr", "cosine"}, {"warmup_stable_decay", "wsd"}})},
+      {"lr_scheduler_type", Map("optimizer.schedule", {{"linear", "linear"},
+                                                       {"cosine", "cosine"},
+                                                       {"constant", "constant"},
+                                                       {"constant_with_warmup", "constant"},
+                                                       {"polynomial", "polynomial"},
+                                                       {"cosine_with_restarts", "cosine_with_restarts"},
+                                                       {"inverse_sqrt", "inverse_sqrt"},
+                                                       {"cosine_with_min_lr", "cosine"},
+                                                       {"warmup_stable_decay", "wsd"}})},
       {"lr_scheduler_kwargs", ScheduleOptions},
       {"warmup_ratio", WarmupRatio},
       {"warmup_steps", WarmupSteps},
@@ -130,7 +143,8 @@ std::vector<RuleRow> TrainerRules() {
       {"optim_args", Missing("optimizer has keys of its own")},
       {"report_to", Reporters},
       {"resume_from_checkpoint", Resume},
-      {"torch_dtype dtype", Map("model.dtype", {{"bfloat16", "bf16"}, {"bf16", "bf16"}, {"float32", "fp32"}, {"auto", ""}})},
+      {"torch_dtype dtype",
+       Map("model.dtype", {{"bfloat16", "bf16"}, {"bf16", "bf16"}, {"float32", "fp32"}, {"auto", ""}})},
       {"bf16", IfOn("model.dtype", "bf16")},
       {"fp16", Missing("fp16 is not supported; use bf16")},
       {"gradient_checkpointing",
@@ -160,12 +174,13 @@ std::vector<RuleRow> WithTrainerRules(std::vector<RuleRow> more) {
 
 int WorldOf(const Given& given, const Surroundings& around) {
   if (around.world > 0) return around.world;
-  const int per_node = LauncherNumber(given.launcher, "--nproc_per_node",
-                                      LauncherNumber(given.launcher, "--nproc-per-node",
-                                                     LauncherNumber(given.launcher, "--num_processes",
-                                                                    EnvironmentNumber(given, "NPROC_PER_NODE", 1))));
+  const int per_node = LauncherNumber(
+      given.launcher, "--nproc_per_node",
+      LauncherNumber(given.launcher, "--nproc-per-node",
+                     LauncherNumber(given.launcher, "--num_processes", EnvironmentNumber(given, "NPROC_PER_NODE", 1))));
   const bool counts_all = given.launcher.find("--num_processes") != std::string::npos;
-  return per_node * (counts_all ? 1 : LauncherNumber(given.launcher, "--nnodes", EnvironmentNumber(given, "NNODES", 1)));
+  return per_node *
+         (counts_all ? 1 : LauncherNumber(given.launcher, "--nnodes", EnvironmentNumber(given, "NNODES", 1)));
 }
 
 void SetBatch(const Given& given, int world, const BatchRule& rule, Translation& result) {
@@ -193,7 +208,8 @@ void FinishTrainer(const Given& given, const std::string& system, Translation& r
   for (const char* key : {"run.eval_every", "run.eval_every_epoch"}) {
     if (has_valid || !result.has(key)) continue;
     const Setting* steps = given.Find("eval_steps");
-    if (steps != nullptr && std::string(key) == "run.eval_every") result.LeaveOut(steps->origin, "there is no validation data");
+    if (steps != nullptr && std::string(key) == "run.eval_every")
+      result.LeaveOut(steps->origin, "there is no validation data");
     result.Remove(key);
   }
   if (const Setting* deepspeed = given.Find("deepspeed")) SetZero(*deepspeed, result);

@@ -20,7 +20,8 @@ struct BatchRule {
 // run.micro_batch, and run.global_batch = per device x accumulation x data-parallel ranks.
 void SetBatch(const Given& given, int world, const BatchRule& rule, Translation& result);
 
-// save_strategy, save_steps and their like for evaluation. `evaluates`: steps between evaluations default to save_steps.
+// save_strategy, save_steps and their like for evaluation. `evaluates`: steps between evaluations default to
+// save_steps.
 void SetSavesAndEvaluations(const Given& given, bool evaluates, Translation& result);
 
 // Drops evaluations without data, and names a model that no family here can be.

@@ -8,7 +8,8 @@ namespace trireme {
 Translation Translate(const FoundRun& run, const Surroundings& around) {
   Translation result;
   const std::string stage = run.system->stage(run.given);
-  result.Set("stage", stage, run.given.command.empty() ? run.system->title : Concat(run.system->title, " ", run.given.command));
+  result.Set("stage", stage,
+             run.given.command.empty() ? run.system->title : Concat(run.system->title, " ", run.given.command));
   if (!result.has("stage")) return result;  // refused: no rule can tell what its options mean
   for (const std::string& note : run.given.notes) result.Warn(run.what, note);
   Apply(run.system->rules(), run.given, stage, result);

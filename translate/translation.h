@@ -1,5 +1,5 @@
-// A run.yaml in the making: keys with values and where each came from, what was left out, what differs, what is refused. Keys
-// and values are checked against the schema as they are set. Knows no other system.
+// A run.yaml in the making: keys with values and where each came from, what was left out, what differs, what is
+// refused. Keys and values are checked against the schema as they are set. Knows no other system.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace trireme {
 
 class Translation {
  public:
-  // The value as the other system has it: several for a list, several words of a text are joined. Replaces an earlier one.
+  // The value as the other system has it: several for a list, several words of a text are joined. Replaces an earlier
+  // one.
   void Set(const std::string& key, const std::vector<std::string>& values, const std::string& origin);
   void Set(const std::string& key, const std::string& value, const std::string& origin);
   void Set(const std::string& key, double value, const std::string& origin);
@@ -29,8 +30,8 @@ class Translation {
   // What this program does not have.
   void Refuse(const std::string& origin, const std::string& why);
 
-  // Moves keys that have no part in such a run to what is left out, and reads the whole as `trireme train` would; what it
-  // refuses is refused here.
+  // Moves keys that have no part in such a run to what is left out, and reads the whole as `trireme train` would; what
+  // it refuses is refused here.
   void Finish();
 
   const std::vector<std::string>& refused() const { return refused_; }

@@ -13,7 +13,8 @@ std::vector<RuleRow> TrlRules() {
   return WithTrainerRules({
       {"dataset_name", HubName},
       {"dataset_config dataset_train_split dataset_test_split", NotNeeded("data.train names what is read")},
-      {"use_peft", [](const Setting& setting, Translation& result) {
+      {"use_peft",
+       [](const Setting& setting, Translation& result) {
          result.Set("tuning.kind", std::string(setting.off() ? "full" : "lora"), setting.origin);
        }},
       {"lora_target_modules", To("tuning.targets")},
@@ -30,11 +31,13 @@ std::vector<RuleRow> TrlRules() {
       {"padding_free", NotNeeded("a step has the same samples with and without padding")},
       {"packing_strategy eval_packing", NotNeeded("data.packing decides")},
       {"steps_per_generation generation_batch_size", Elsewhere()},
-      {"reward_model_name_or_path", [](const Setting& setting, Translation& result) {
+      {"reward_model_name_or_path",
+       [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
        }},
       {"reward_funcs", Map("rl.rewards", {{"accuracy_reward", "accuracy"}, {"think_format_reward", "format"}})},
-      {"loss_type", [](const Setting& setting, Translation& result) {
+      {"loss_type",
+       [](const Setting& setting, Translation& result) {
          const std::string stage = result.value("stage");
          if (stage == "sft") return Only({"nll"}, "the loss of a language model has no types here")(setting, result);
          To(stage == "dpo" || stage == "kto" ? "preference.loss" : "rl.loss")(setting, result);
@@ -45,8 +48,10 @@ std::vector<RuleRow> TrlRules() {
 
 // TRL's rl.steps_per_generation counts micro batches.
 void SetTrlGeneration(const Given& given, int world, Translation& result) {
-  const double micro = given.Number("per_device_train_batch_size", 8), accumulation = given.Number("gradient_accumulation_steps", 1);
-  const double all = given.Number("generation_batch_size", micro * world * given.Number("steps_per_generation", accumulation));
+  const double micro = given.Number("per_device_train_batch_size", 8),
+               accumulation = given.Number("gradient_accumulation_steps", 1);
+  const double all =
+      given.Number("generation_batch_size", micro * world * given.Number("steps_per_generation", accumulation));
   const double steps = all / (micro * world * accumulation);
   if (steps > 1) result.Set("rl.steps_per_generation", steps, "steps_per_generation over gradient_accumulation_steps");
   const double completion = given.Number("max_completion_length", 256), prompt = given.Number("max_prompt_length", 512);
@@ -60,7 +65,11 @@ void FinishTrl(const Given& given, const Surroundings& around, const std::string
   const int world = WorldOf(given, around);
   result.Default("tuning.kind", "full", system);
   result.Default("tuning.rank", "16", system);
-  result.Default("optimizer.lr", rl || stage == "dpo" || stage == "kto" ? "1e-6" : stage == "rm" ? "1e-4" : "2e-5", system);
+  result.Default("optimizer.lr",
+                 rl || stage == "dpo" || stage == "kto" ? "1e-6"
+                 : stage == "rm"                        ? "1e-4"
+                                                        : "2e-5",
+                 system);
   result.Default("optimizer.schedule", "linear", system);
   result.Default("optimizer.weight_decay", "0", system);
   result.Default("optimizer.beta2", "0.999", system);
@@ -72,10 +81,13 @@ void FinishTrl(const Given& given, const Surroundings& around, const std::string
   result.Default("parallel.zero", "0", system);
   result.Default("memory.recompute", "full", system);
   const bool answers = given.IsOn("assistant_only_loss") || given.IsOn("completion_only_loss");
-  if (stage == "sft") result.Set("data.loss", std::string(answers ? "answers" : "all"), answers ? "assistant_only_loss" : "default of TRL for messages");
+  if (stage == "sft")
+    result.Set("data.loss", std::string(answers ? "answers" : "all"),
+               answers ? "assistant_only_loss" : "default of TRL for messages");
   if (stage == "grpo") result.Default("rl.loss", "dapo", system);
   if (stage == "grpo") result.Default("rl.beta", "0", system);
   if (stage == "rloo") result.Default("rl.beta", "0.05", system);
+  if (stage == "rloo") result.Default("rl.group", "2", system);
   SetBatch(given, world, {.per_device = 8, .accumulation = 1}, result);
   if (rl) SetTrlGeneration(given, world, result);
   SetSavesAndEvaluations(given, false, result);

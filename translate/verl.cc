@@ -46,7 +46,8 @@ std::vector<RuleRow> OptimizerRows() {
       {optimizer + "lr", To("optimizer.lr")},
       {optimizer + "weight_decay", To("optimizer.weight_decay")},
       {In(optimizer, "clip_grad") + " " + kActor + "grad_clip", To("optimizer.clip")},
-      {optimizer + "lr_warmup_steps", [](const Setting& setting, Translation& result) {
+      {optimizer + "lr_warmup_steps",
+       [](const Setting& setting, Translation& result) {
          std::strtod(setting.value().c_str(), nullptr) > 0 ? To("optimizer.warmup_steps")(setting, result)
                                                            : result.LeaveOut(setting.origin, "is off");
        }},
@@ -69,7 +70,8 @@ std::vector<RuleRow> LayoutRows() {
       {megatron + "context_parallel_size", To("parallel.context")},
       {megatron + "expert_model_parallel_size", To("parallel.expert")},
       {megatron + "expert_tensor_parallel_size", To("parallel.expert_tensor")},
-      {megatron + "virtual_pipeline_model_parallel_size", [](const Setting& setting, Translation& result) {
+      {megatron + "virtual_pipeline_model_parallel_size",
+       [](const Setting& setting, Translation& result) {
          if (setting.off() || setting.value() == "1") return result.LeaveOut(setting.origin, "is off");
          result.Set("parallel.virtual_stages", setting.value(), setting.origin);
          result.Set("parallel.schedule", std::string("interleaved"), setting.origin);
@@ -77,10 +79,14 @@ std::vector<RuleRow> LayoutRows() {
       {change + "recompute_granularity", Map("memory.recompute", {{"full", "full"}, {"selective", "selective"}})},
       {change + "moe_aux_loss_coeff", To("experts.balance_coefficient")},
       {change + "moe_z_loss_coeff", To("experts.z_coefficient")},
-      {change + "moe_token_dispatcher_type", Map("experts.dispatch", {{"alltoall", "all_to_all"}, {"flex", "all_to_all"}, {"allgather", "all_gather"}})},
-      {In(change, "num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage"), Missing("write parallel.stage_layers")},
-      {In(change, "mtp_num_layers mtp_loss_scaling_factor"), Missing("multi-token prediction is trained in stages pt and sft")},
-      {change + "*", NotNeeded("fused operators are used where available; memory.recompute decides what is recomputed")},
+      {change + "moe_token_dispatcher_type",
+       Map("experts.dispatch", {{"alltoall", "all_to_all"}, {"flex", "all_to_all"}, {"allgather", "all_gather"}})},
+      {In(change, "num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage"),
+       Differs("stages are balanced by their cost; parallel.stage_layers gives others")},
+      {In(change, "mtp_num_layers mtp_loss_scaling_factor"),
+       Missing("multi-token prediction is trained in stages pt and sft")},
+      {change + "*",
+       NotNeeded("fused operators are used where available; memory.recompute decides what is recomputed")},
       {megatron + "*", NotNeeded("nothing here depends on it")},
       {In(kActor, "ulysses_sequence_parallel_size fsdp_config.ulysses_sequence_parallel_size"),
        [](const Setting& setting, Translation& result) {
@@ -94,7 +100,8 @@ std::vector<RuleRow> LayoutRows() {
       {kActor + "strategy", Only({"fsdp", "fsdp2", "megatron"}, "layouts of FSDP and Megatron are translated")},
       {kActor + "veomni.*", Missing("layouts of VeOmni")},
       {"model_engine", Only({"dp", "fsdp", "fsdp2", "megatron"}, "layouts of FSDP and Megatron are translated")},
-      {kRollout + "tensor_model_parallel_size", NotNeeded("completions are sampled under the layout of parallel; rl.sampling gives another")},
+      {kRollout + "tensor_model_parallel_size",
+       NotNeeded("completions are sampled under the layout of parallel; rl.sampling gives another")},
   };
 }
 
@@ -107,13 +114,17 @@ std::vector<RuleRow> LossRows() {
       {kActor + "ppo_epochs", To("rl.iterations")},
       {In(kActor, "loss_agg_mode policy_loss.loss_mode use_kl_loss kl_loss_coef kl_loss_type"), Elsewhere()},
       {kActor + "policy_loss.*", Missing("rl.loss has no such loss")},
-      {"algorithm.adv_estimator algorithm.use_kl_in_reward algorithm.kl_ctrl.kl_coef algorithm.kl_ctrl.type algorithm.kl_penalty", Elsewhere()},
-      {"algorithm.norm_adv_by_std_in_grpo", [](const Setting& setting, Translation& result) {
+      {"algorithm.adv_estimator algorithm.use_kl_in_reward algorithm.kl_ctrl.kl_coef algorithm.kl_ctrl.type "
+       "algorithm.kl_penalty",
+       Elsewhere()},
+      {"algorithm.norm_adv_by_std_in_grpo",
+       [](const Setting& setting, Translation& result) {
          if (setting.off()) result.Set("rl.scale_rewards", std::string("none"), setting.origin);
        }},
       {"algorithm.lam", To("rl.lam")},
       {"algorithm.gamma", To("rl.gamma")},
-      {"algorithm.filter_groups.enable algorithm.filter_groups.max_num_gen_batches algorithm.filter_groups.metric", Elsewhere()},
+      {"algorithm.filter_groups.enable algorithm.filter_groups.max_num_gen_batches algorithm.filter_groups.metric",
+       Elsewhere()},
       {"algorithm.rollout_correction.*", NotNeeded("one program samples and trains, with the same probabilities")},
   };
 }
@@ -123,18 +134,22 @@ std::vector<RuleRow> RunRows() {
       {"data.train_files", To("data.train")},
       {"data.val_files", NotNeeded("evaluations are for other stages")},
       {"data.train_batch_size data.max_prompt_length data.max_response_length", Elsewhere()},
-      {In(kActor, "ppo_mini_batch_size ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"), Elsewhere()},
+      {In(kActor, "ppo_mini_batch_size ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"),
+       Elsewhere()},
       {"data.filter_overlong_prompts data.truncation", NotNeeded("data.over_length drops prompts that are too long")},
       {"data.shuffle", To("data.shuffle")},
       {"data.seed", To("run.seed")},
-      {"data.prompt_key", [](const Setting& setting, Translation& result) {
-         if (setting.value() != "prompt") result.Set("data.columns", Concat(setting.value(), "=messages"), setting.origin);
+      {"data.prompt_key",
+       [](const Setting& setting, Translation& result) {
+         if (setting.value() != "prompt")
+           result.Set("data.columns", Concat(setting.value(), "=messages"), setting.origin);
        }},
       {"data.image_key data.video_key", Missing("images are not part of prompts in these stages")},
       {"data.*", NotNeeded("nothing here depends on it")},
       {kModel + "path", To("model.path")},
       {kModel + "enable_gradient_checkpointing", IfOn("memory.recompute", "full")},
-      {kModel + "lora_rank", [](const Setting& setting, Translation& result) {
+      {kModel + "lora_rank",
+       [](const Setting& setting, Translation& result) {
          if (setting.off()) return;
          result.Set("tuning.kind", std::string("lora"), setting.origin);
          result.Set("tuning.rank", setting.value(), setting.origin);
@@ -148,7 +163,8 @@ std::vector<RuleRow> RunRows() {
       {In(kRollout, "temperature"), To("rl.temperature")},
       {kRollout + "top_p", To("rl.top_p")},
       {kRollout + "top_k", NeverAsMinusOne("rl.top_k")},
-      {In(kRollout, "multi_turn.enable agent.agent_loop_config_path agent.default_agent_loop"), Missing("agents of verl; rl.environment takes a program")},
+      {In(kRollout, "multi_turn.enable agent.agent_loop_config_path agent.default_agent_loop"),
+       Missing("agents of verl; rl.environment takes a program")},
       {kRollout + "ignore_eos", Missing("completions end at an end token")},
       {kRollout + "*", NotNeeded("the program samples by itself")},
       {kReference + "*", NotNeeded("the reference has the policy's layout")},
@@ -163,17 +179,24 @@ std::vector<RuleRow> RunRows() {
       {"trainer.total_epochs", To("run.epochs")},
       {"trainer.total_training_steps", To("run.steps")},
       {"trainer.save_freq", NeverAsMinusOne("run.save_every")},
-      {"trainer.test_freq trainer.val_before_train trainer.val_only trainer.log_val_generations", NotNeeded("evaluations are for other stages")},
+      {"trainer.test_freq trainer.val_before_train trainer.val_only trainer.log_val_generations",
+       NotNeeded("evaluations are for other stages")},
       {"trainer.default_local_dir", To("run.output")},
       {"trainer.project_name", To("run.report_project")},
       {"trainer.experiment_name", To("run.report_name")},
       {"trainer.logger", Loggers},
       {"trainer.*", NotNeeded("nothing here depends on it")},
-      {"reward.custom_reward_function.path custom_reward_function.path", Missing("a reward in Python; rl.rewards takes program:COMMAND")},
-      {"reward.reward_model.model_path reward_model.model.path", [](const Setting& setting, Translation& result) {
+      {"reward.custom_reward_function.path custom_reward_function.path",
+       Missing("a reward in Python; rl.rewards takes program:COMMAND")},
+      {"reward.reward_model.model_path reward_model.model.path",
+       [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
        }},
-      {"reward.reward_manager.name reward_model.reward_manager", Only({"naive", "prime"}, "rl.rewards has accuracy, format and others, no such manager")},
+      {"reward.reward_kwargs.overlong_buffer_cfg.enable reward_model.overlong_buffer.enable "
+       "reward_model.reward_kwargs.overlong_buffer_cfg.enable",
+       Missing("a penalty of long completions; rl.rewards has soft_overlong")},
+      {"reward.reward_manager.name reward_model.reward_manager",
+       Only({"naive", "prime", "dapo"}, "rl.rewards has accuracy, format and others, no such manager")},
       {"reward.* reward_model.* reward_manager.* custom_reward_function.*", NotNeeded("rl.rewards decides")},
       {"distillation.*", Missing("distillation with rewards; stage gkd learns from a teacher")},
       {"global_profiler.* ray_kwargs.* transfer_queue.*", NotNeeded("nothing here depends on it")},
@@ -183,27 +206,33 @@ std::vector<RuleRow> RunRows() {
 
 std::vector<RuleRow> VerlRules() {
   std::vector<RuleRow> rules;
-  for (const auto& rows : {OptimizerRows(), LayoutRows(), LossRows(), RunRows()}) rules.insert(rules.end(), rows.begin(), rows.end());
+  for (const auto& rows : {OptimizerRows(), LayoutRows(), LossRows(), RunRows()})
+    rules.insert(rules.end(), rows.begin(), rows.end());
   return rules;
 }
 
 // Prompts there, completions here.
 void SetPromptBatch(const Given& given, Translation& result) {
-  const double prompts = given.Number("data.train_batch_size", 1024), mini = given.Number(kActor + "ppo_mini_batch_size", 256);
+  const double prompts = given.Number("data.train_batch_size", 1024),
+               mini = given.Number(kActor + "ppo_mini_batch_size", 256);
   const double group = given.Number(kRollout + "n", 1);
   const double steps = prompts / mini;
   if (steps != static_cast<int>(steps) || steps < 1) {
-    return result.Refuse("data.train_batch_size", Concat(prompts, " prompts are no multiple of ppo_mini_batch_size ", mini));
+    return result.Refuse("data.train_batch_size",
+                         Concat(prompts, " prompts are no multiple of ppo_mini_batch_size ", mini));
   }
   result.Set("rl.group", group, kRollout + "n");
   result.Set("run.global_batch", mini * group, Concat("ppo_mini_batch_size ", mini, " prompts x rollout.n ", group));
-  result.Set("rl.steps_per_generation", steps, Concat("train_batch_size ", prompts, " over ppo_mini_batch_size ", mini));
+  result.Set("rl.steps_per_generation", steps,
+             Concat("train_batch_size ", prompts, " over ppo_mini_batch_size ", mini));
   if (given.IsOn(kActor + "use_dynamic_bsz")) {
     result.Warn(kActor + "use_dynamic_bsz", "micro batches by tokens there; run.micro_batch sequences here");
   } else {
-    result.Set("run.micro_batch", given.Number(kActor + "ppo_micro_batch_size_per_gpu", 1), kActor + "ppo_micro_batch_size_per_gpu");
+    result.Set("run.micro_batch", given.Number(kActor + "ppo_micro_batch_size_per_gpu", 1),
+               kActor + "ppo_micro_batch_size_per_gpu");
   }
-  const double prompt = given.Number("data.max_prompt_length", 512), answer = given.Number("data.max_response_length", 512);
+  const double prompt = given.Number("data.max_prompt_length", 512),
+               answer = given.Number("data.max_response_length", 512);
   result.Set("rl.max_new_tokens", answer, "data.max_response_length");
   result.Set("data.max_length", prompt + answer, "data.max_prompt_length + data.max_response_length");
 }
@@ -212,10 +241,14 @@ void SetPolicyLoss(const Given& given, const std::string& stage, Translation& re
   const std::string mode = given.Value(kActor + "policy_loss.loss_mode", "vanilla");
   const std::string sums = given.Value(kActor + "loss_agg_mode", "token-mean");
   static const WordPairs modes = {{"gspo", "gspo"}, {"sapo", "sapo"}, {"cispo", "cispo"}};
-  static const WordPairs all_sums = {{"token-mean", "bnpo"}, {"seq-mean-token-mean", "grpo"}, {"seq-mean-token-sum", "luspo"},
+  static const WordPairs all_sums = {{"token-mean", "bnpo"},
+                                     {"seq-mean-token-mean", "grpo"},
+                                     {"seq-mean-token-sum", "luspo"},
                                      {"seq-mean-token-sum-norm", "dr_grpo"}};
-  const Setting by_mode{"loss_mode", {mode}, "policy_loss.loss_mode " + mode}, by_sum{"loss_agg_mode", {sums}, "loss_agg_mode " + sums};
-  if (stage == "grpo") mode == "vanilla" ? Map("rl.loss", all_sums)(by_sum, result) : Map("rl.loss", modes)(by_mode, result);
+  const Setting by_mode{"loss_mode", {mode}, "policy_loss.loss_mode " + mode},
+      by_sum{"loss_agg_mode", {sums}, "loss_agg_mode " + sums};
+  if (stage == "grpo")
+    mode == "vanilla" ? Map("rl.loss", all_sums)(by_sum, result) : Map("rl.loss", modes)(by_mode, result);
   if (stage != "grpo" && mode != "vanilla") result.Refuse(by_mode.origin, "rl.loss is for stage grpo");
 }
 
@@ -224,12 +257,18 @@ void SetDivergence(const Given& given, const std::string& stage, Translation& re
   const std::string kind = given.Value(kActor + "kl_loss_type", "low_var_kl");
   const bool grpo = stage == "grpo";
   if (grpo && in_reward) return result.Refuse("algorithm.use_kl_in_reward", "stage grpo has the KL in the loss");
-  if (!grpo && in_loss) return result.Refuse(kActor + "use_kl_loss", Concat("stage ", stage, " has the KL in the reward"));
+  if (!grpo && in_loss)
+    return result.Refuse(kActor + "use_kl_loss", Concat("stage ", stage, " has the KL in the reward"));
   if (in_loss && kind != "low_var_kl" && kind != "k3") {
     return result.Refuse(kActor + "kl_loss_type " + kind, "the KL of the loss is k3, low_var_kl there");
   }
-  const double beta = in_loss ? given.Number(kActor + "kl_loss_coef", 0.001) : in_reward ? given.Number("algorithm.kl_ctrl.kl_coef", 0.001) : 0;
-  result.Set("rl.beta", beta, in_loss ? "kl_loss_coef" : in_reward ? "algorithm.kl_ctrl.kl_coef" : "no KL in loss or reward");
+  const double beta = in_loss     ? given.Number(kActor + "kl_loss_coef", 0.001)
+                      : in_reward ? given.Number("algorithm.kl_ctrl.kl_coef", 0.001)
+                                  : 0;
+  result.Set("rl.beta", beta,
+             in_loss     ? "kl_loss_coef"
+             : in_reward ? "algorithm.kl_ctrl.kl_coef"
+                         : "no KL in loss or reward");
   if (grpo) result.Default("rl.bias_correction_kl", "false", "verl");
 }
 
@@ -238,7 +277,8 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   SetPromptBatch(given, result);
   SetPolicyLoss(given, stage, result);
   SetDivergence(given, stage, result);
-  const bool megatron = given.Value("model_engine", "") == "megatron" || result.has("parallel.tensor") || result.has("parallel.pipeline") ||
+  const bool megatron = given.Value("model_engine", "") == "megatron" || result.has("parallel.tensor") ||
+                        result.has("parallel.pipeline") ||
                         given.Value("config_name", "").find("megatron") != std::string::npos;
   result.Default("tuning.kind", "full", system);
   if (result.value("tuning.kind") == "lora") result.Default("tuning.dropout", "0", system);
@@ -255,11 +295,14 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   result.Default("parallel.zero", megatron ? "1" : "3", system);
   if (!megatron) result.Default("memory.recompute", "full", system);
   if (given.IsOn("algorithm.filter_groups.enable")) {
-    result.Set("rl.max_resample_times", given.Number("algorithm.filter_groups.max_num_gen_batches", 10), "algorithm.filter_groups");
+    result.Set("rl.max_resample_times", given.Number("algorithm.filter_groups.max_num_gen_batches", 10),
+               "algorithm.filter_groups");
   }
   if (!result.has("rl.rewards")) {
     result.Default("rl.rewards", "accuracy", system);
-    result.Warn("rewards", "by the data's data_source there; accuracy compares with the column solution here (data.columns names it)");
+    result.Warn(
+        "rewards",
+        "by the data's data_source there; accuracy compares with the column solution here (data.columns names it)");
   }
   FinishTrainer(given, "verl", result);
 }

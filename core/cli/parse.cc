@@ -75,7 +75,10 @@ std::optional<std::string> KeyHint(const std::string& word) {
   const std::vector<std::string> keys = KeysUnder(*Config::descriptor());
   if (std::ranges::find(keys, name) != keys.end()) return Concat("write --set ", name, "=VALUE");
   const std::optional<std::string> theirs = OtherNameHint(name);
-  if (!theirs || theirs->starts_with("leave it out")) return theirs;
+  const std::vector<std::string> same = theirs ? std::vector<std::string>{} : SameNames(name);
+  if (!same.empty())
+    return Concat("in Trireme it is ", Join(same, " or "), "; write it into RUN.yaml, or --set KEY=VALUE");
+  if (!theirs || !theirs->starts_with("in Trireme")) return theirs;
   return Concat(*theirs, "; write it into RUN.yaml, or --set KEY=VALUE");
 }
 

@@ -32,14 +32,19 @@ TEST(TranslateLlamaFactory, AlphaIsTwiceTheRankAndDropoutZero) {
 }
 
 TEST(TranslateLlamaFactory, StepsAndRanks) {
-  const std::string text = std::string(kLora) + "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nwarmup_ratio: 0.1\nmax_steps: 20\nsave_strategy: epoch\n";
+  const std::string text = std::string(kLora) +
+                           "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nwarmup_ratio: "
+                           "0.1\nmax_steps: 20\nsave_strategy: epoch\n";
   const Config config = ConfigOf(TranslatedFile("lf.yaml", text, 4));
   EXPECT_EQ(config.run().global_batch(), 32);
   EXPECT_DOUBLE_EQ(config.optimizer().warmup(), 0.1);
   EXPECT_EQ(config.run().steps(), 20);
   EXPECT_EQ(config.run().save_every(), 0);
   EXPECT_TRUE(config.run().save_every_epoch());
-  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "warmup_steps: 7\nwarmup_ratio: 0.1\n")).optimizer().warmup(), 0);
+  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "warmup_steps: 7\nwarmup_ratio: 0.1\n"))
+                .optimizer()
+                .warmup(),
+            0);
 }
 
 TEST(TranslateLlamaFactory, DataSetsByTheirNames) {
@@ -52,7 +57,8 @@ TEST(TranslateLlamaFactory, DataSetsByTheirNames) {
 
 TEST(TranslateLlamaFactory, DeepSpeedsFileIsRead) {
   const auto path = std::filesystem::path(testing::TempDir()) / "ds.json";
-  std::ofstream(path) << R"({"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})";
+  std::ofstream(path)
+      << R"({"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})";
   const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "deepspeed: " + path.string() + "\n"));
   EXPECT_EQ(config.parallel().zero(), 2);
   EXPECT_TRUE(config.memory().offload_optimizer());
@@ -63,11 +69,13 @@ TEST(TranslateLlamaFactory, ThePreferenceLossMayBeAStage) {
   std::string text = kLora;
   text.replace(text.find("sft"), 3, "dpo");
   EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: simpo\npref_beta: 0.2\n")).stage(), STAGE_SIMPO);
-  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: sigmoid\npref_beta: 0.2\n")).preference().beta(), 0.2);
+  EXPECT_DOUBLE_EQ(
+      ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: sigmoid\npref_beta: 0.2\n")).preference().beta(), 0.2);
 }
 
 TEST(TranslateLlamaFactory, WhatIsMissingIsNamed) {
-  const std::string refused = AllOf(TranslatedFile("lf.yaml", std::string(kLora) + "use_badam: true\nval_size: 100\nuse_galore: false\n").refused());
+  const std::string refused = AllOf(
+      TranslatedFile("lf.yaml", std::string(kLora) + "use_badam: true\nval_size: 100\nuse_galore: false\n").refused());
   EXPECT_NE(refused.find("use_badam: true"), std::string::npos) << refused;
   EXPECT_NE(refused.find("val_size: 100: a number of samples"), std::string::npos) << refused;
   EXPECT_EQ(refused.find("galore"), std::string::npos) << refused;

@@ -1,4 +1,5 @@
-// Megatron's scripts with the model's shape, verl's overrides, TRL's command line: what a step holds, and how long it learns.
+// Megatron's scripts with the model's shape, verl's overrides, TRL's command line: what a step holds, and how long it
+// learns.
 #include <gtest/gtest.h>
 
 #include "tests/translate/translated.h"
@@ -8,16 +9,22 @@ namespace trireme {
 namespace {
 
 const char* const kScript =
-    "NPUS=8\nTP=2\nPP=2\nARGS=\"\n  --tensor-model-parallel-size ${TP} \\\n  --pipeline-model-parallel-size ${PP} \\\n  --micro-batch-size 1 \\\n"
-    "  --lr 1e-5 --min-lr 1e-6 --lr-decay-style cosine --lr-warmup-fraction 0.01 --hidden-dropout 0.0 --attention-dropout 0.0\n\"\n"
-    "SHAPE=(--num-layers 8 --hidden-size 64 --ffn-hidden-size 256 --num-attention-heads 8 --group-query-attention --num-query-groups 2\n"
-    "  --padded-vocab-size 512 --rotary-base 1000000 --norm-epsilon 1e-6 --qk-layernorm --untie-embeddings-and-output-weights --swiglu\n"
+    "NPUS=8\nTP=2\nPP=2\nARGS=\"\n  --tensor-model-parallel-size ${TP} \\\n  --pipeline-model-parallel-size ${PP} \\\n "
+    " --micro-batch-size 1 \\\n"
+    "  --lr 1e-5 --min-lr 1e-6 --lr-decay-style cosine --lr-warmup-fraction 0.01 --hidden-dropout 0.0 "
+    "--attention-dropout 0.0\n\"\n"
+    "SHAPE=(--num-layers 8 --hidden-size 64 --ffn-hidden-size 256 --num-attention-heads 8 --group-query-attention "
+    "--num-query-groups 2\n"
+    "  --padded-vocab-size 512 --rotary-base 1000000 --norm-epsilon 1e-6 --qk-layernorm "
+    "--untie-embeddings-and-output-weights --swiglu\n"
     "  --normalization RMSNorm --position-embedding-type rope --max-position-embeddings 4096 --kv-channels 16)\n"
-    "torchrun --nproc_per_node $NPUS pretrain_gpt.py $ARGS \"${SHAPE[@]}\" --data-path /data/text_document --seq-length 128 \\\n"
+    "torchrun --nproc_per_node $NPUS pretrain_gpt.py $ARGS \"${SHAPE[@]}\" --data-path /data/text_document "
+    "--seq-length 128 \\\n"
     "  --tokenizer-type PretrainedFromHF --tokenizer-name-or-path /models/m --split 100,0,0 --bf16 ";
 
 TEST(TranslateMegatron, BatchAndLayout) {
-  const Config config = ConfigOf(TranslatedFile("run.sh", std::string(kScript) + "--train-iters 100 --num-layers-per-virtual-pipeline-stage 2"));
+  const Config config = ConfigOf(
+      TranslatedFile("run.sh", std::string(kScript) + "--train-iters 100 --num-layers-per-virtual-pipeline-stage 2"));
   EXPECT_EQ(config.run().global_batch(), 2);  // 8 ranks over 2 x 2
   EXPECT_EQ(config.run().steps(), 100);
   EXPECT_EQ(config.parallel().virtual_stages(), 2);
@@ -32,7 +39,8 @@ TEST(TranslateMegatron, BatchAndLayout) {
 }
 
 TEST(TranslateMegatron, SamplesAreSteps) {
-  const Config config = ConfigOf(TranslatedFile("run.sh", std::string(kScript) + "--global-batch-size 16 --train-samples 1600 --lr-warmup-samples 40"));
+  const Config config = ConfigOf(TranslatedFile(
+      "run.sh", std::string(kScript) + "--global-batch-size 16 --train-samples 1600 --lr-warmup-samples 40"));
   EXPECT_EQ(config.run().steps(), 100);
   EXPECT_EQ(config.optimizer().warmup_steps(), 3);
 }
@@ -46,19 +54,22 @@ TEST(TranslateMegatron, FlagsOfTheShapeAreAConfig) {
   const FoundRun run = RunOfFile("run.sh", std::string(kScript) + "--noop-layers 6,7");
   Translation unused;
   const std::string json = ModelConfigJson(run.given, FamilyOf(run.given, unused));
-  for (const char* line : {"\"model_type\": \"qwen3\"", "\"num_hidden_layers\": 6", "\"hidden_size\": 64", "\"intermediate_size\": 256",
-                           "\"num_key_value_heads\": 2", "\"head_dim\": 16", "\"vocab_size\": 512", "\"rms_norm_eps\": 1e-06",
-                           "\"rope_theta\": 1000000", "\"tie_word_embeddings\": false"}) {
+  for (const char* line :
+       {"\"model_type\": \"qwen3\"", "\"num_hidden_layers\": 6", "\"hidden_size\": 64", "\"intermediate_size\": 256",
+        "\"num_key_value_heads\": 2", "\"head_dim\": 16", "\"vocab_size\": 512", "\"rms_norm_eps\": 1e-06",
+        "\"rope_theta\": 1000000", "\"tie_word_embeddings\": false"}) {
     EXPECT_NE(json.find(line), std::string::npos) << line << "\n" << json;
   }
 }
 
 TEST(TranslateVerl, PromptsBecomeCompletions) {
   const std::string line =
-      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/d/train.parquet data.train_batch_size=1024 "
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/d/train.parquet "
+      "data.train_batch_size=1024 "
       "data.max_prompt_length=512 data.max_response_length=1024 actor_rollout_ref.model.path=org/m "
       "actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
-      "actor_rollout_ref.rollout.n=5 actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.actor.kl_loss_coef=0.01 "
+      "actor_rollout_ref.rollout.n=5 actor_rollout_ref.actor.use_kl_loss=True "
+      "actor_rollout_ref.actor.kl_loss_coef=0.01 "
       "trainer.save_freq=-1 trainer.total_epochs=15 trainer.logger=['console','wandb']";
   const Config config = ConfigOf(TranslatedCommand(line));
   EXPECT_EQ(config.rl().group(), 5);
@@ -74,19 +85,23 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
   EXPECT_EQ(config.parallel().zero(), 3);
   EXPECT_EQ(config.optimizer().schedule(), LR_CONSTANT);
   EXPECT_EQ(config.run().report_to(0), "wandb");
-  const std::string refused = AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
+  const std::string refused =
+      AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
   EXPECT_NE(refused.find("use_kl_in_reward"), std::string::npos) << refused;
   EXPECT_NE(refused.find("data.image_key=images"), std::string::npos) << refused;
 }
 
 TEST(TranslateTrl, DefaultsAreTheTrainersOwn) {
-  const Config sft = ConfigOf(TranslatedCommand("trl sft --model_name_or_path org/m --dataset_name org/d --gradient_accumulation_steps 2", 4));
+  const Config sft = ConfigOf(
+      TranslatedCommand("trl sft --model_name_or_path org/m --dataset_name org/d --gradient_accumulation_steps 2", 4));
   EXPECT_EQ(sft.run().global_batch(), 64);
   EXPECT_EQ(sft.data().loss(), LOSS_ALL);
   EXPECT_EQ(sft.tuning().kind(), TUNING_FULL);
   EXPECT_DOUBLE_EQ(sft.optimizer().lr(), 2e-5);
   EXPECT_EQ(sft.data().max_length(), 1024);
-  const Config grpo = ConfigOf(TranslatedCommand("trl grpo --model_name_or_path org/m --dataset_name d --reward_funcs accuracy_reward --steps_per_generation 4", 2));
+  const Config grpo = ConfigOf(TranslatedCommand(
+      "trl grpo --model_name_or_path org/m --dataset_name d --reward_funcs accuracy_reward --steps_per_generation 4",
+      2));
   EXPECT_EQ(grpo.rl().loss(), "dapo");
   EXPECT_DOUBLE_EQ(grpo.rl().beta(), 0);
   EXPECT_EQ(grpo.rl().steps_per_generation(), 4);

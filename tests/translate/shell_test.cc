@@ -21,7 +21,8 @@ TEST(Shell, ContinuedLinesQuotesAndComments) {
 }
 
 TEST(Shell, VariablesDefaultsAndSums) {
-  const std::string script = "TP=2\nN=$((TP * 4))\nARGS=\"\n  --tp ${TP} \\\n  --n $N\n\"\nrun $ARGS --x ${Y:-7} \"$TP x\"\n";
+  const std::string script =
+      "TP=2\nN=$((TP * 4))\nARGS=\"\n  --tp ${TP} \\\n  --n $N\n\"\nrun $ARGS --x ${Y:-7} \"$TP x\"\n";
   EXPECT_EQ(First(script), (Words{"run", "--tp", "2", "--n", "8", "--x", "7", "2 x"}));
   EXPECT_EQ(First("n=4\nrun $(expr 16 / $n) \"$@\" ''"), (Words{"run", "4", ""}));
 }
@@ -39,7 +40,8 @@ TEST(Shell, EnvironmentBeforeACommandAndExported) {
 }
 
 TEST(Shell, WhatOnlyAShellKnowsStaysAsText) {
-  const auto commands = ReadScript("HOST=$(hostname)\nif [ -z \"$X\" ]; then\n  X=3\nfi\nrun --h $HOST --x $X --y $Y\n");
+  const auto commands =
+      ReadScript("HOST=$(hostname)\nif [ -z \"$X\" ]; then\n  X=3\nfi\nrun --h $HOST --x $X --y $Y\n");
   const Words& words = commands.back().words;
   EXPECT_EQ(words, (Words{"run", "--h", "$(hostname)", "--x", "${X}", "--y", "${Y}"}));
   const auto kept = ReadScript("X=1\nif true; then\n  X=2\nfi\nrun $X\n");

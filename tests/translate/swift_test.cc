@@ -7,9 +7,10 @@ namespace trireme {
 namespace {
 
 TEST(TranslateSwift, AStepIsPerDeviceTimesAccumulationTimesRanks) {
-  const Config config = ConfigOf(TranslatedFile("run.sh",
-                                                "NPROC_PER_NODE=4 NNODES=2 swift sft --model m --dataset d.jsonl "
-                                                "--per_device_train_batch_size 2 --gradient_accumulation_steps 8 --max_length 64"));
+  const Config config =
+      ConfigOf(TranslatedFile("run.sh",
+                              "NPROC_PER_NODE=4 NNODES=2 swift sft --model m --dataset d.jsonl "
+                              "--per_device_train_batch_size 2 --gradient_accumulation_steps 8 --max_length 64"));
   EXPECT_EQ(config.run().micro_batch(), 2);
   EXPECT_EQ(config.run().global_batch(), 2 * 8 * 8);
 }
@@ -29,7 +30,9 @@ TEST(TranslateSwift, DefaultsAreWrittenOut) {
   EXPECT_FALSE(lora.data().packing());
   EXPECT_EQ(lora.memory().recompute(), RECOMPUTE_FULL);
   EXPECT_EQ(lora.parallel().zero(), 0);
-  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --tuner_type full")).optimizer().lr(), 1e-5);
+  EXPECT_DOUBLE_EQ(
+      ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --tuner_type full")).optimizer().lr(),
+      1e-5);
 }
 
 TEST(TranslateSwift, EvaluationsNeedDataAndFollowSaves) {
@@ -59,13 +62,17 @@ TEST(TranslateSwift, BetaIsThatOfTheMethod) {
   const std::string line = "swift rlhf --model m --dataset d --max_length 64 ";
   EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type dpo --beta 0.3")).preference().beta(), 0.3);
   EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type simpo")).preference().beta(), 2);
-  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type gkd --teacher_model t --beta 0.7")).distillation().beta(), 0.7);
-  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "--rlhf_type grpo --advantage_estimator rloo --reward_funcs format")).stage(), STAGE_RLOO);
+  EXPECT_DOUBLE_EQ(
+      ConfigOf(TranslatedCommand(line + "--rlhf_type gkd --teacher_model t --beta 0.7")).distillation().beta(), 0.7);
+  EXPECT_EQ(
+      ConfigOf(TranslatedCommand(line + "--rlhf_type grpo --advantage_estimator rloo --reward_funcs format")).stage(),
+      STAGE_RLOO);
 }
 
 TEST(TranslateSwift, EveryMissingThingIsNamed) {
   const Translation result = TranslatedCommand(
-      "swift sft --model m --dataset d --max_length 64 --tuner_type adalora --external_plugins x.py --fp16 true --use_galore false "
+      "swift sft --model m --dataset d --max_length 64 --tuner_type adalora --external_plugins x.py --fp16 true "
+      "--use_galore false "
       "--nonsense 1");
   const std::string refused = AllOf(result.refused());
   for (const char* word : {"--tuner_type adalora", "--external_plugins x.py", "--fp16 true", "--nonsense 1"}) {
@@ -75,7 +82,10 @@ TEST(TranslateSwift, EveryMissingThingIsNamed) {
 }
 
 TEST(TranslateSwift, EachLineSaysWhereItCameFrom) {
-  const std::string yaml = TranslatedCommand("swift sft --model org/name --dataset a#500 b --lora_rank 4 --max_length 64 --attn_impl flash_attn").Yaml("x");
+  const std::string yaml =
+      TranslatedCommand(
+          "swift sft --model org/name --dataset a#500 b --lora_rank 4 --max_length 64 --attn_impl flash_attn")
+          .Yaml("x");
   EXPECT_NE(yaml.find("\nmodel:\n  path: org/name  # --model org/name\n"), std::string::npos) << yaml;
   EXPECT_NE(yaml.find("\n  train: [a#500, b]  # --dataset a#500 b\n"), std::string::npos) << yaml;
   EXPECT_NE(yaml.find("\n  rank: 4  # --lora_rank 4\n"), std::string::npos) << yaml;
@@ -83,10 +93,13 @@ TEST(TranslateSwift, EachLineSaysWhereItCameFrom) {
 }
 
 TEST(TranslateSwift, MegatronHasItsOwnDefaultsAndLayout) {
-  const Config config = ConfigOf(TranslatedCommand(
-      "megatron sft --model m --dataset d --max_length 64 --tensor_model_parallel_size 2 --expert_model_parallel_size 4 "
-      "--micro_batch_size 2 --global_batch_size 32 --lr 2e-5 --min_lr 2e-6 --lr_warmup_fraction 0.05 --num_train_epochs 1 "
-      "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 --moe_aux_loss_coeff 1e-3 --save out"));
+  const Config config =
+      ConfigOf(TranslatedCommand("megatron sft --model m --dataset d --max_length 64 --tensor_model_parallel_size 2 "
+                                 "--expert_model_parallel_size 4 "
+                                 "--micro_batch_size 2 --global_batch_size 32 --lr 2e-5 --min_lr 2e-6 "
+                                 "--lr_warmup_fraction 0.05 --num_train_epochs 1 "
+                                 "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 "
+                                 "--moe_aux_loss_coeff 1e-3 --save out"));
   EXPECT_EQ(config.tuning().kind(), TUNING_FULL);
   EXPECT_EQ(config.parallel().tensor(), 2);
   EXPECT_EQ(config.parallel().expert(), 4);
@@ -99,7 +112,8 @@ TEST(TranslateSwift, MegatronHasItsOwnDefaultsAndLayout) {
 }
 
 TEST(TranslateSwift, DeepSpeedByNameIsZero) {
-  const Config config = ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --deepspeed zero3_offload"));
+  const Config config =
+      ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --deepspeed zero3_offload"));
   EXPECT_EQ(config.parallel().zero(), 3);
   EXPECT_TRUE(config.memory().offload_optimizer());
   EXPECT_TRUE(config.memory().offload_parameters());

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/config/load.h"
+#include "core/config/other_names.h"
 #include "core/config/schema.h"
 
 namespace trireme {
@@ -70,6 +73,27 @@ TEST(OtherNames, TheProgramAnswersAsThePageDoes) {
       EXPECT_EQ(hint.substr(0, wanted.size()), wanted) << name;
     }
   }
+}
+
+TEST(OtherNames, AFileOfTheirsIsOfferedTheTranslation) {
+  const auto problems = [](const std::string& text) -> std::string {
+    try {
+      ParseConfig(text, "theirs.yaml");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(problems("learning_rate: 1\nnum_train_epochs: 3\n").find("trireme translate theirs.yaml writes a run.yaml"),
+            std::string::npos);
+  EXPECT_EQ(problems("learning_rate: 1\n").find("trireme translate"), std::string::npos);
+}
+
+TEST(OtherNames, WhatIsMissingIsSaid) {
+  EXPECT_TRUE(UnknownKeyHint("use_galore").starts_with("Trireme does not have it: "));
+  EXPECT_TRUE(UnknownKeyHint("moe_grouped_gemm").starts_with("leave it out: "));
+  EXPECT_EQ(SameNames("max-length"), std::vector<std::string>{"data.max_length"});
+  EXPECT_TRUE(SameNames("output").empty());
 }
 
 TEST(OtherNames, OfSeveralKeysTheSectionsOwnOrAll) {
