@@ -8,8 +8,19 @@ endmacro()
 
 find_package(Threads REQUIRED)
 trireme_need(MPI COMPONENTS CXX)
+add_library(mpi_headers INTERFACE)  # core/comm/mpi_library.cc opens the library
+target_include_directories(mpi_headers SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
 trireme_need(Protobuf)
 trireme_need(HDF5 COMPONENTS C)
+# A distribution's shared HDF5 reads from S3, too, for which it loads curl and some 25 further libraries. Of the archive beside
+# it only what is called is linked.
+list(GET HDF5_C_LIBRARIES 0 hdf5_shared)
+get_filename_component(hdf5_folder "${hdf5_shared}" DIRECTORY)
+find_library(TRIREME_SZ sz)
+find_package(ZLIB QUIET)
+if(EXISTS "${hdf5_folder}/libhdf5.a" AND TRIREME_SZ AND ZLIB_FOUND)
+  set(HDF5_C_LIBRARIES "${hdf5_folder}/libhdf5.a" "-Wl,--exclude-libs,libhdf5.a" "${TRIREME_SZ}" ZLIB::ZLIB ${CMAKE_DL_LIBS} m)
+endif()
 trireme_need(gflags)
 trireme_need(glog)
 trireme_need(GTest)

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/own_files.h"
 #include "data/columns/column_file.h"
 #include "data/records.h"
 
@@ -14,16 +14,19 @@ namespace trireme {
 namespace {
 
 OpenColumnFile* OpenColumnsModule(const std::filesystem::path& path) {
-  if (!PathExists(TRIREME_COLUMNS)) {
+  const std::filesystem::path library = OwnFile("libtrireme_columns.so");
+  if (library.empty()) {
     throw InputError(
         path.string(), ": this build reads no ", path.extension().string(), " files, for Arrow's libraries were ",
         "missing: run scripts/setup, remove build/CMakeCache.txt and run scripts/build, or convert the file: ",
         "datasets.load_dataset(…).to_json(\"a.jsonl\")");
   }
-  void* module = dlopen(TRIREME_COLUMNS, RTLD_NOW | RTLD_LOCAL);
+  void* module = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = module != nullptr ? dlsym(module, kOpenColumnFile) : nullptr;
   if (function == nullptr)
-    throw RuntimeError(path.string(), ": ", dlerror(), "; run scripts/setup and scripts/build again");
+    throw RuntimeError(
+        path.string(), ": ", dlerror(),
+        "; run scripts/setup and scripts/build again, in an installed Trireme pip install 'trireme-train[columns]'");
   return reinterpret_cast<OpenColumnFile*>(function);
 }
 

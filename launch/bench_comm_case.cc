@@ -1,11 +1,10 @@
 #include "launch/bench_comm_case.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
+#include "core/comm/mpi_library.h"
 #include "launch/pattern.h"
 
 namespace trireme {
@@ -14,23 +13,23 @@ namespace {
 int Next(int rank, int ranks) { return (rank + 1) % ranks; }
 int Previous(int rank, int ranks) { return (rank + ranks - 1) % ranks; }
 
-// MPI_DATATYPE_NULL if MPI has no such type; such data can still be moved as bytes.
+// nullptr if MPI has no such type; such data can still be moved as bytes.
 MPI_Datatype MpiType(DType dtype) {
   switch (dtype) {
     case DType::kFp64:
-      return MPI_DOUBLE;
+      return Mpi().fp64;
     case DType::kFp32:
-      return MPI_FLOAT;
+      return Mpi().fp32;
     case DType::kInt64:
-      return MPI_INT64_T;
+      return Mpi().int64;
     case DType::kInt32:
-      return MPI_INT32_T;
+      return Mpi().int32;
     case DType::kInt16:
-      return MPI_INT16_T;
+      return Mpi().int16;
     case DType::kInt8:
-      return MPI_INT8_T;
+      return Mpi().int8;
     default:
-      return MPI_DATATYPE_NULL;
+      return nullptr;
   }
 }
 
@@ -44,7 +43,7 @@ const std::vector<std::string>& BenchOperations() {
 
 void CheckMpiCanDo(const std::string& op, DType dtype) {
   const bool reduces = op == "all_reduce" || op == "reduce_scatter";
-  if (!reduces || MpiType(dtype) != MPI_DATATYPE_NULL) return;
+  if (!reduces || MpiType(dtype) != nullptr) return;
   throw InputError("--against mpi: MPI cannot reduce ", Name(dtype), " (", op,
                    "); use --dtype fp32, or leave --against out");
 }
@@ -115,23 +114,23 @@ void CommBenchCase::RunMpi() {
   void* target = mpi_target_.data();
   switch (shape_.kind) {
     case Kind::kAllReduce:
-      MPI_Allreduce(source, target, count, type, MPI_SUM, MPI_COMM_WORLD);
+      Mpi().Allreduce(source, target, count, type, Mpi().sum, Mpi().world);
       return;
     case Kind::kAllGather:
-      MPI_Allgather(source, bytes, MPI_BYTE, target, bytes, MPI_BYTE, MPI_COMM_WORLD);
+      Mpi().Allgather(source, bytes, Mpi().bytes, target, bytes, Mpi().bytes, Mpi().world);
       return;
     case Kind::kReduceScatter:
-      MPI_Reduce_scatter_block(source, target, count, type, MPI_SUM, MPI_COMM_WORLD);
+      Mpi().Reduce_scatter_block(source, target, count, type, Mpi().sum, Mpi().world);
       return;
     case Kind::kAllToAll:
-      MPI_Alltoall(source, bytes, MPI_BYTE, target, bytes, MPI_BYTE, MPI_COMM_WORLD);
+      Mpi().Alltoall(source, bytes, Mpi().bytes, target, bytes, Mpi().bytes, Mpi().world);
       return;
     case Kind::kSendReceive:
       break;
   }
   constexpr int kTag = 7002;
-  MPI_Sendrecv(source, bytes, MPI_BYTE, Next(world_.rank(), world_.size()), kTag, target, bytes, MPI_BYTE,
-               Previous(world_.rank(), world_.size()), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  Mpi().Sendrecv(source, bytes, Mpi().bytes, Next(world_.rank(), world_.size()), kTag, target, bytes, Mpi().bytes,
+                 Previous(world_.rank(), world_.size()), kTag, Mpi().world, MPI_STATUS_IGNORE);
 }
 
 int CommBenchCase::WantedValue(size_t i) const {

@@ -19,6 +19,7 @@
 #include "core/base/process.h"
 #include "core/cli/parse.h"
 #include "core/comm/job.h"
+#include "launch/version.h"
 
 namespace trireme {
 namespace {
@@ -65,7 +66,7 @@ void RunInJob(const std::function<void(Job&)>& work) {
 }  // namespace
 
 void RunCommand(const std::vector<Command>& commands, const std::vector<std::string>& words, Job& job) {
-  const Invocation invocation = ParseCommandLine(commands, words, TRIREME_VERSION);
+  const Invocation invocation = ParseCommandLine(commands, words, VersionText());
   if (invocation.command != nullptr) {
     invocation.command->run(invocation.arguments, job);
   } else if (job.rank() == 0) {

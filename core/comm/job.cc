@@ -1,6 +1,5 @@
 #include "core/comm/job.h"
 
-#include <mpi.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include <exception>
 
 #include "core/base/error.h"
+#include "core/comm/mpi_library.h"
 #include "core/comm/stale_segments.h"
 
 namespace trireme {
@@ -54,18 +54,19 @@ Job::Job() {
   if (!StartedByLauncher()) return;
   int provided = MPI_THREAD_SINGLE;
   RemoveSegmentsOfKilledJobs();
+  Mpi();  // what is wrong with it is said before anything waits
   waits_ = std::make_unique<MpiWaits>(Who(RankBeforeMpi()), MpiWaits::DefaultLimit_s());
   {
     const MpiWaits::Call call(waits_.get(), "MPI_Init");
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    Mpi().Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   }
   if (provided < MPI_THREAD_FUNNELED) {
     throw RuntimeError("MPI provides thread level ", provided, ", wanted MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
                        "): build Open MPI with thread support");
   }
   under_mpi_ = true;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &world_);
+  Mpi().Comm_rank(Mpi().world, &rank_);
+  Mpi().Comm_size(Mpi().world, &world_);
   waits_->set_who(Who(std::to_string(rank_)));
   FindHostMates();
 }
@@ -77,23 +78,23 @@ Job::~Job() {
 
 void Job::FindHostMates() {
   const MpiWaits::Call call(waits_.get(), "MPI_Comm_split");
-  MPI_Comm host = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
-  MPI_Comm_rank(host, &local_rank_);
-  MPI_Comm_size(host, &local_size_);
-  MPI_Comm_free(&host);
+  MPI_Comm host = nullptr;
+  Mpi().Comm_split_type(Mpi().world, MPI_COMM_TYPE_SHARED, rank_, Mpi().no_info, &host);
+  Mpi().Comm_rank(host, &local_rank_);
+  Mpi().Comm_size(host, &local_size_);
+  Mpi().Comm_free(&host);
   const int leads_host = local_rank_ == 0 ? 1 : 0;
-  MPI_Allreduce(&leads_host, &hosts_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  Mpi().Allreduce(&leads_host, &hosts_, 1, Mpi().ints, Mpi().sum, Mpi().world);
 }
 
 void Job::Barrier() {
   const MpiWaits::Call call(waits_.get(), "MPI_Barrier");
-  if (under_mpi_) MPI_Barrier(MPI_COMM_WORLD);
+  if (under_mpi_) Mpi().Barrier(Mpi().world);
 }
 
 void Job::BroadcastBytes(void* data, size_t bytes, int root) {
   const MpiWaits::Call call(waits_.get(), "MPI_Bcast");
-  if (under_mpi_) MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, root, MPI_COMM_WORLD);
+  if (under_mpi_) Mpi().Bcast(data, static_cast<int>(bytes), Mpi().bytes, root, Mpi().world);
 }
 
 std::vector<std::string> Job::GatherStrings(const std::string& mine) {
@@ -101,11 +102,12 @@ std::vector<std::string> Job::GatherStrings(const std::string& mine) {
   const MpiWaits::Call call(waits_.get(), "MPI_Allgather");
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(world_);
-  MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  Mpi().Allgather(&length, 1, Mpi().ints, lengths.data(), 1, Mpi().ints, Mpi().world);
   std::vector<int> offsets(world_);
   for (int r = 1; r < world_; ++r) offsets[r] = offsets[r - 1] + lengths[r - 1];
   std::string all(offsets.back() + lengths.back(), '\0');
-  MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD);
+  Mpi().Allgatherv(mine.data(), length, Mpi().bytes, all.data(), lengths.data(), offsets.data(), Mpi().bytes,
+                   Mpi().world);
   std::vector<std::string> texts;
   for (int r = 0; r < world_; ++r) texts.push_back(all.substr(offsets[r], lengths[r]));
   return texts;
@@ -114,7 +116,7 @@ std::vector<std::string> Job::GatherStrings(const std::string& mine) {
 double Job::Max(double mine) {
   const MpiWaits::Call call(waits_.get(), "MPI_Allreduce");
   double greatest = mine;
-  if (under_mpi_) MPI_Allreduce(&mine, &greatest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (under_mpi_) Mpi().Allreduce(&mine, &greatest, 1, Mpi().fp64, Mpi().max, Mpi().world);
   return greatest;
 }
 
@@ -122,11 +124,11 @@ void Job::HandOut(std::span<const int> members, void* data, size_t bytes) {
   const MpiWaits::Call call(waits_.get(), rank_ == members.front() ? "MPI_Send" : "MPI_Recv", /*everyone=*/false);
   const int count = static_cast<int>(bytes);
   if (rank_ != members.front()) {
-    MPI_Recv(data, count, MPI_BYTE, members.front(), kHandOutTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    Mpi().Recv(data, count, Mpi().bytes, members.front(), kHandOutTag, Mpi().world, MPI_STATUS_IGNORE);
     return;
   }
   for (int member : members.subspan(1)) {
-    MPI_Send(data, count, MPI_BYTE, member, kHandOutTag, MPI_COMM_WORLD);
+    Mpi().Send(data, count, Mpi().bytes, member, kHandOutTag, Mpi().world);
   }
 }
 
@@ -134,21 +136,23 @@ void Job::Finish() {
   if (!under_mpi_ || finished_) return;
   finished_ = true;
   const MpiWaits::Call call(waits_.get(), "MPI_Finalize");
-  MPI_Finalize();
+  Mpi().Finalize();
 }
 
 void Job::Abort(int exit_status) {
   std::fflush(nullptr);
-  if (under_mpi_ && !finished_) MPI_Abort(MPI_COMM_WORLD, exit_status);
+  if (under_mpi_ && !finished_) Mpi().Abort(Mpi().world, exit_status);
   std::_Exit(exit_status);
 }
 
-std::string MpiLibraryVersion() {
+std::string MpiLibraryVersion() try {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
-  MPI_Get_library_version(text, &length);
+  Mpi().Get_library_version(text, &length);
   const std::string all(text, length);
   return all.substr(0, all.find(','));
+} catch (const Error&) {  // a single rank needs none
+  return "none found";
 }
 
 }  // namespace trireme

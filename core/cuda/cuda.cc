@@ -3,18 +3,21 @@
 #include <dlfcn.h>
 
 #include "core/base/error.h"
+#include "core/base/own_files.h"
 
 namespace trireme {
 namespace {
 
+constexpr const char* kBridge = "libtrireme_cuda_bridge.so";
+
 CudaBridge& OpenBridge() {
-  void* library = dlopen(TRIREME_CUDA_BRIDGE, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(OwnFile(kBridge).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw InputError("device cuda: torch's CUDA libraries cannot be loaded (", dlerror(),
                      "); run scripts/setup --cuda, then scripts/build");
   }
   void* function = dlsym(library, kCudaBridgeFunction);
-  TRIREME_CHECK(function != nullptr) << TRIREME_CUDA_BRIDGE << " has no " << kCudaBridgeFunction;
+  TRIREME_CHECK(function != nullptr) << kBridge << " has no " << kCudaBridgeFunction;
   return *reinterpret_cast<CudaBridgeFunction*>(function)();
 }
 

@@ -46,7 +46,10 @@ void* OpenLibrary(const std::string& python, const fs::path& site) {
   const std::string name = "lib" + python + ".so.1.0";
   // An environment with its own Python (conda) contains the library, others use the system's.
   const fs::path beside = site.parent_path().parent_path() / name;
-  for (const std::string& candidate : {beside.string(), name}) {
+  // Only Python itself knows the place for certain: the installed program's front names it.
+  const char* named = std::getenv("TRIREME_LIBPYTHON");
+  for (const std::string& candidate : {std::string(named == nullptr ? "" : named), beside.string(), name}) {
+    if (candidate.empty()) continue;
     if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
   }
   throw InputError("device npu: ", name, " cannot be loaded (", dlerror(),

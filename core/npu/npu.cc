@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/own_files.h"
 #include "core/device/cann_info.h"
 #include "core/npu/embedded_python.h"
 
@@ -18,6 +20,9 @@ namespace {
 // What torch_npu links or opens by name, besides ACL and HCCL, which this program has.
 constexpr const char* kLibraries[] = {"libacl_op_compiler.so", "libge_runner.so", "libgraph.so",
                                       "libacl_tdt_channel.so", "libopapi.so"};
+
+constexpr const char* kBridge = "libtrireme_npu_bridge.so";
+constexpr const char* kTorchNpuFolder = "torch_npu_folder";
 
 // Of the twin, whose libraries a build makes, or of Huawei's CANN.
 std::string HowToGetLibraries() {
@@ -45,7 +50,8 @@ std::string FindVersion(const EmbeddedPython& python) try {
   return python.Run("import importlib.metadata\nresult = importlib.metadata.version('torch_npu')");
 } catch (const Error& error) {
   throw InputError("device npu: Python finds no torch_npu (", error.what(), "); wanted ", TRIREME_TORCH_NPU_VERSION,
-                   ": run scripts/setup, or add its folder to PYTHONPATH");
+                   ": run scripts/setup, in an installed Trireme pip install torch_npu==", TRIREME_TORCH_NPU_VERSION,
+                   ", or add its folder to PYTHONPATH");
 }
 
 // A post release is built for the same torch, and whether it has what is needed shows when it is loaded; any
@@ -91,17 +97,17 @@ void Import(const EmbeddedPython& python, const std::string& version) try {
 
 // Resolves all that the bridge uses of torch_npu now: this is the check that the installed version can work.
 NpuBridge& OpenBridge(const std::string& version) {
-  void* library = dlopen(TRIREME_NPU_BRIDGE, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(OwnFile(kBridge).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string problem = dlerror();
     const std::string symbol = UndefinedSymbol(problem);
-    if (symbol.empty()) throw RuntimeError("device npu: ", problem, "; run scripts/build");
+    if (symbol.empty()) throw RuntimeError("device npu: ", problem, "; run scripts/build, or install Trireme again");
     throw InputError("device npu: torch_npu ", version, " does not have ", Demangled(symbol),
                      ", which this program calls; install torch_npu==", TRIREME_TORCH_NPU_VERSION,
                      ", or put the folder of that version first on PYTHONPATH");
   }
   void* function = dlsym(library, kNpuBridgeFunction);
-  TRIREME_CHECK(function != nullptr) << TRIREME_NPU_BRIDGE << " has no " << kNpuBridgeFunction;
+  TRIREME_CHECK(function != nullptr) << kBridge << " has no " << kNpuBridgeFunction;
   return *reinterpret_cast<NpuBridgeFunction*>(function)();
 }
 
@@ -112,8 +118,10 @@ const EmbeddedPython& BringIn() {
   setenv("TORCHINDUCTOR_COMPILE_THREADS", "1", 0);
   OpenCannLibraries();
   const auto* python = new EmbeddedPython;  // lives as long as the process
-  // Last on the path: the user's own torch_npu takes precedence.
-  python->Run("import sys\nsys.path.append(" + EmbeddedPython::Quote(TRIREME_TORCH_NPU_DIR) + ")");
+  // A build names the folder of the torch_npu that it was made with. Last on the path: the user's own takes precedence.
+  if (const std::filesystem::path built_with = OwnFile(kTorchNpuFolder); !built_with.empty()) {
+    python->Run("import sys\nsys.path.append(" + EmbeddedPython::Quote(ReadTextFile(built_with)) + ")");
+  }
   return *python;
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "core/base/error.h"
+#include "core/base/own_files.h"
 #include "core/cuda/cuda.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ struct Library {
 
 Library OpenLibrary() {
 #ifdef TRIREME_CUDA_KERNELS
-  void* library = dlopen(TRIREME_CUDA_KERNELS, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(OwnFile(TRIREME_CUDA_KERNELS).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {nullptr, Concat("the kernels cannot be loaded (", dlerror(), ")")};
   void* function = dlsym(library, cuda::kKernelsFunction);
   TRIREME_CHECK(function != nullptr) << TRIREME_CUDA_KERNELS << " has no " << cuda::kKernelsFunction;

@@ -1,0 +1,33 @@
+# What `cmake --install build` installs, by components. The tree holds no absolute path and can be moved: libraries are found from
+# the file that needs them. torch is expected beside the tree, as in a Python environment: site-packages/trireme, site-packages/torch.
+#   Program   bin/trireme, lib/: the provider's libraries (of the twin only), kernels, modules that the program opens
+#   Python    the files of the Python package around it (scripts/package wheel); only by name
+if(NOT TRIREME_TORCH)
+  return()
+endif()
+set(own_libraries)
+foreach(folder twin/acl twin/ascendc twin/hccl twin/opapi ops/ascendc ops/cuda core/npu core/cuda data/columns)
+  if(NOT EXISTS "${PROJECT_BINARY_DIR}/${folder}/CMakeFiles" AND NOT IS_DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}")
+    continue()
+  endif()
+  get_property(targets DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    get_target_property(left_out ${target} EXCLUDE_FROM_ALL)
+    if(type MATCHES "^(SHARED|MODULE)_LIBRARY$" AND NOT left_out)
+      list(APPEND own_libraries ${target})
+    endif()
+  endforeach()
+endforeach()
+set_target_properties(trireme PROPERTIES INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib")
+set_target_properties(${own_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow")
+install(TARGETS trireme RUNTIME DESTINATION bin COMPONENT Program)
+install(TARGETS ${own_libraries} LIBRARY DESTINATION lib COMPONENT Program)
+install(FILES LICENSE DESTINATION share/doc/trireme COMPONENT Program)
+
+set(python_part COMPONENT Python EXCLUDE_FROM_ALL)
+install(DIRECTORY python/trireme/ DESTINATION . ${python_part} FILES_MATCHING PATTERN "*.py" PATTERN "py.typed")
+install(PROGRAMS scripts/quickstart scripts/run.sh scripts/run_multinode.sh DESTINATION scripts ${python_part})
+install(PROGRAMS scripts/lib/count_answers scripts/lib/explain_mpirun scripts/lib/same_losses scripts/lib/start_agent
+  scripts/lib/win_rate scripts/lib/launch.sh scripts/lib/mpi.sh DESTINATION scripts/lib ${python_part})
+install(DIRECTORY examples/weekdays DESTINATION examples ${python_part})
