@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # scripts/run.sh RUN.yaml [arguments of `trireme train`]: trains on this host, with one rank per device, or
-# NPROC_PER_NODE. ASCEND_RT_VISIBLE_DEVICES chooses devices. Ctrl-C or SIGTERM: the run saves and stops.
+# NPROC_PER_NODE. ASCEND_RT_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES chooses devices. Ctrl-C or SIGTERM: the run saves and
+# stops.
 set -euo pipefail
 . "$(dirname "$0")/lib/launch.sh"
 [ $# -gt 0 ] || die "usage: scripts/run.sh RUN.yaml"
-ranks=$(ranks_a_host)
 program=$(find_program)
-mpirun_options "$ranks"
+ranks=$(ranks_a_host "$program")
+mpirun_options "$ranks" "$program"
 PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world "$ranks")
-run_and_pass_signals "${MPIRUN[@]}" -n "$ranks" "$program" train "$@"
+run_and_pass_signals "${MPIRUN[@]}" -n "$ranks" "${RANK[@]}" train "$@"

@@ -20,9 +20,9 @@ if [ "${1:-}" = --hostfile ]; then
   shift 2
 fi
 [ $# -gt 0 ] || die "usage: scripts/run_multinode.sh [--hostfile HOSTS] RUN.yaml"
-ranks=$(ranks_a_host)
 program=$(find_program)
-mpirun_options "$ranks"
+ranks=$(ranks_a_host "$program")
+mpirun_options "$ranks" "$program"
 if [ -n "${HCCL_SOCKET_IFNAME:-}" ]; then  # MPI uses the same network as HCCL
   network=${HCCL_SOCKET_IFNAME#=}
   [[ $network == ^* ]] && key=exclude || key=include
@@ -35,7 +35,7 @@ if [ -n "$hosts" ]; then
   twice=$(awk '!/^[[:space:]]*(#|$)/ && seen[$1]++ {print $1; exit}' "$hosts")
   [ -z "$twice" ] || die "--hostfile $hosts names $twice twice; list each host once, NPROC_PER_NODE sets its ranks"
   PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world $((nodes * ranks)))
-  run_and_pass_signals "${MPIRUN[@]}" --hostfile "$hosts" -n $((nodes * ranks)) "$program" train "$@"
+  run_and_pass_signals "${MPIRUN[@]}" --hostfile "$hosts" -n $((nodes * ranks)) "${RANK[@]}" train "$@"
   exit
 fi
 [ -n "${NNODES:-}" ] ||
@@ -52,7 +52,7 @@ agent=("$here/lib/start_agent")
 common=(--address "$MASTER_ADDR" --port "$MASTER_PORT" --nodes "$NNODES" --node "$NODE_RANK" --ranks "$ranks")
 if [ "$NODE_RANK" = 0 ]; then
   PLAN=("$program" train "$@" --set 'data.train=[]' --dry-run --world $((NNODES * ranks)))
-  run_and_pass_signals "${agent[@]}" serve "${common[@]}" -- "${MPIRUN[@]}" -n $((NNODES * ranks)) "$program" train "$@"
+  run_and_pass_signals "${agent[@]}" serve "${common[@]}" -- "${MPIRUN[@]}" -n $((NNODES * ranks)) "${RANK[@]}" train "$@"
 else
   run_and_pass_signals "${agent[@]}" wait "${common[@]}"
 fi

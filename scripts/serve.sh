@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib/launch.sh"
 [ $# -gt 0 ] || die "usage: scripts/serve.sh --model DIR"
-ranks=$(ranks_a_host)
 program=$(find_program)
-mpirun_options "$ranks"
-run_and_pass_signals "${MPIRUN[@]}" -n "$ranks" "$program" serve "$@"
+ranks=$(ranks_a_host "$program")
+mpirun_options "$ranks" "$program"
+run_and_pass_signals "${MPIRUN[@]}" -n "$ranks" "${RANK[@]}" serve "$@"

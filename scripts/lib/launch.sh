@@ -7,9 +7,31 @@ launch_lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 die() { echo "$(basename "$0"): $*" >&2; exit 2; }
 
-# Devices of this host: those in ASCEND_RT_VISIBLE_DEVICES, those under /dev, or on a host without any the
-# number of ranks with two cores each.
+# A program for CUDA is linked with torch's library for it; one for CANN or the twin is not.
+is_for_cuda() { grep -qsF libtorch_cuda.so "$1"; }
+
+# GPUs of this host: those in CUDA_VISIBLE_DEVICES, or all; each counts CUDA_PROVIDER_RANKS_PER_GPU times.
+count_gpus() {
+  local found=(/dev/nvidia[0-9]*) gpus
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | sed '/^-/,$d' | grep -c . || true)  # CUDA stops at a negative number
+  elif [ -e "${found[0]}" ]; then
+    gpus=${#found[@]}
+  else  # where the driver has no such files
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
+  fi
+  echo $((gpus * ${CUDA_PROVIDER_RANKS_PER_GPU:-1}))
+}
+
+# Devices of this host, for PROGRAM: GPUs for one that was built for CUDA; NPUs, those in ASCEND_RT_VISIBLE_DEVICES or
+# those under /dev; or on a host without any the number of ranks with two cores each.
 count_devices() {
+  local gpus=0
+  ! is_for_cuda "$1" || gpus=$(count_gpus)
+  if [ "$gpus" -gt 0 ]; then
+    echo "$gpus"
+    return
+  fi
   if [ -n "${ASCEND_RT_VISIBLE_DEVICES:-}" ]; then
     awk -F, '{print NF}' <<<"$ASCEND_RT_VISIBLE_DEVICES"
     return
@@ -26,9 +48,9 @@ count_cores() {
   echo $((physical > 0 && physical < all ? physical : all))
 }
 
-# NPROC_PER_NODE, or as many ranks as devices.
+# NPROC_PER_NODE, or as many ranks as PROGRAM has devices.
 ranks_a_host() {
-  local ranks=${NPROC_PER_NODE:-$(count_devices)}
+  local ranks=${NPROC_PER_NODE:-$(count_devices "$1")}
   [[ $ranks =~ ^[1-9][0-9]*$ ]] || die "NPROC_PER_NODE is '$ranks'; set a number of ranks, such as 8"
   echo "$ranks"
 }
@@ -39,10 +61,12 @@ find_program() {
   realpath "$program"
 }
 
-# mpirun's options for this many ranks per host: each gets its own cores if there are enough, and the variables that
-# CANN, HCCL and this program read are exported.
+# MPIRUN: mpirun and its options for this many ranks per host of PROGRAM. Each gets its own cores if there are enough, and
+# the variables that are read by this program, CANN, CUDA, torch, hubs and trackers are sent to every host: their names are
+# options, their values travel over MPI's own connections. RANK: what each rank runs; on hosts with NPUs it moves to the
+# cores beside its own.
 mpirun_options() {
-  local ranks=$1 cores name
+  local ranks=$1 program=$2 cores name
   command -v mpirun >/dev/null || die "mpirun was not found on PATH; scripts/setup installs Open MPI"
   [ -z "${RANK_TABLE_FILE:-}" ] || echo "$(basename "$0"): RANK_TABLE_FILE=$RANK_TABLE_FILE is not read: HCCL's" \
     "communicators are bootstrapped over MPI, in the order of mpirun's ranks (docs/launch.md)" >&2
@@ -53,7 +77,7 @@ mpirun_options() {
   else  # fewer cores than ranks: a waiting rank yields; or a single rank, which uses them all
     MPIRUN+=(--oversubscribe --map-by "ppr:$ranks:node" --bind-to none --mca mpi_yield_when_idle 1)
   fi
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > 0 ? cores : 1))}
+  RANK=("$launch_lib/bind_cores" --threads "$((cores > 0 ? cores : 1))" "$program")
   # Every rank's stdout looks like a terminal to it: only this script knows whether it ends on one.
   export TRIREME_TERMINAL=0
   export TRIREME_STDERR_TERMINAL=0
@@ -62,7 +86,10 @@ mpirun_options() {
   for name in $(compgen -e); do
     case $name in
       TRIREME_TOKEN) ;;  # for the scripts only
-      HCCL_*|ASCEND_*|TRIREME_*|TWIN_*|TASK_QUEUE_ENABLE|OMP_NUM_THREADS|COLUMNS|LD_LIBRARY_PATH|PATH)
+      HCCL_*|ASCEND_*|TRIREME_*|TWIN_*|TASK_QUEUE_ENABLE|CPU_AFFINITY_CONF|NCCL_*|CUDA_*|PYTORCH_*|OMP_*|GOMP_*|\
+      HF_*|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_HUB_CACHE|TRANSFORMERS_OFFLINE|MODELSCOPE_*|USE_MODELSCOPE*|WANDB_*|SWANLAB_*|\
+      http_proxy|https_proxy|all_proxy|no_proxy|HTTP_PROXY|HTTPS_PROXY|ALL_PROXY|NO_PROXY|SSL_CERT_FILE|SSL_CERT_DIR|\
+      PYTHONPATH|COLUMNS|LD_LIBRARY_PATH|PATH)
         MPIRUN+=(-x "$name") ;;
     esac
   done
