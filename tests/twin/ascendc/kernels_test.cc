@@ -117,6 +117,17 @@ TEST_F(KernelRun, VectorFunctionsInOrderNeedNoAutomaticSynchronisation) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], (x[i] + 1) * (i < 32 ? 2.0f : 3.0f) + 1) << i;
 }
 
+TEST_F(KernelRun, TensorsPassTheVectorUnitBy) {
+  auto *x = static_cast<float*>(x_), *y = static_cast<float*>(y_);
+  for (uint32_t i = 0; i < 64; ++i) x[i] = static_cast<float>(i);
+  for (const char* auto_sync : {"0", "1"}) {
+    setenv("TWIN_CHECKED", "1", 1);
+    setenv("TWIN_AUTO_SYNC", auto_sync, 1);
+    EXPECT_EQ(Run("right_passed_through", 1), "");
+    for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(y[i], x[i % 64]) << i;
+  }
+}
+
 // No block is left that could end the wait: an error in the fast build too.
 TEST_F(KernelRun, NobodyWaitsForever) {
   for (const char* kernel : {"wrong_sync_missed", "wrong_cross_core_never_set"}) {
@@ -203,6 +214,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Wrong{"wrong_scalar_barrier", "PipeBarrier: PIPE_S: the scalar unit waits for itself"},
                       Wrong{"wrong_in_to_scalar", "while PIPE_MTE2 may still write it (DataCopy, line", 1, "", true},
                       Wrong{"wrong_scalar_to_out", "PIPE_MTE3 reads byte 0 of the TBuf", 1, "", true},
+                      Wrong{"wrong_in_to_out", "PIPE_MTE3 reads byte 0 of the VECIN queue"},
+                      Wrong{"wrong_scalar_between_copies", "PIPE_MTE3 reads byte 0 of the VECIN queue", 1, "", true},
+                      Wrong{"wrong_scalar_in_scratch", "while PIPE_MTE2 may still write it (DataCopy", 1, "", true},
+                      Wrong{"wrong_scalar_beside_copies", "PIPE_MTE3 reads byte 0 of the TBuf"},
+                      Wrong{"wrong_passed_to_vector", "PIPE_V reads byte 0 of the VECCALC queue"},
                       Wrong{"wrong_global_order", "PIPE_MTE2 reads global memory while PIPE_MTE3 may still write it"},
                       Wrong{"wrong_flag_never_waited", "flag PIPE_MTE2 to PIPE_V, id 3, is set and never waited for"},
                       Wrong{"wrong_flag_never_set", "flag 3 was never set"},

@@ -228,6 +228,72 @@ extern "C" __global__ __aicore__ void wrong_scalar_to_out(GM_ADDR x, GM_ADDR y, 
   DataCopy(b.target, tensor, 8);  // wrong
 }
 
+// A queue orders MTE2 before the vector unit, not before MTE3; nor does an element of another tensor.
+extern "C" __global__ __aicore__ void wrong_in_to_out(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.Loaded();
+  b.scratch.Get<float>().SetValue(0, 1.0f);
+  DataCopy(b.target, tensor, 64);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+// The compiler makes the scalar unit wait for the copy in, and the copy out for the scalar unit: for the tensor,
+// whatever the bytes.
+extern "C" __global__ __aicore__ void wrong_scalar_between_copies(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.in.AllocTensor<float>();
+  DataCopy(tensor, b.source, 32);
+  b.in.EnQue(tensor);
+  tensor = b.in.DeQue<float>();
+  for (uint32_t i = 32; i < 40; ++i) tensor.SetValue(i, 7.0f);
+  DataCopy(b.target, tensor, 40);  // wrong
+  b.in.FreeTensor(tensor);
+}
+
+// The same in scratch memory, where the compiler knows bytes, not tensors.
+extern "C" __global__ __aicore__ void wrong_scalar_in_scratch(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  DataCopy(tensor, b.source, 64);
+  tensor.SetValue(0, 7.0f);  // wrong
+  DataCopy(b.target, tensor, 64);
+}
+
+extern "C" __global__ __aicore__ void wrong_scalar_beside_copies(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  LocalTensor<float> tensor = b.scratch.Get<float>();
+  DataCopy(tensor, b.source, 32);
+  tensor.SetValue(32, 7.0f);
+  DataCopy(b.target, tensor, 32);  // wrong
+}
+
+// Bound from scratch memory to itself: from MTE2 to MTE3, past the vector unit.
+extern "C" __global__ __aicore__ void right_passed_through(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  TQueBind<TPosition::LCM, TPosition::LCM, 1> through;
+  b.pipe.InitBuffer(through, 1, 256);
+  for (int turn = 0; turn < 2; ++turn) {
+    LocalTensor<float> tensor = through.AllocTensor<float>();
+    DataCopy(tensor, b.source, 64);
+    through.EnQue(tensor);
+    tensor = through.DeQue<float>();
+    DataCopy(b.target[64 * turn], tensor, 64);
+    through.FreeTensor(tensor);
+  }
+}
+
+extern "C" __global__ __aicore__ void wrong_passed_to_vector(GM_ADDR x, GM_ADDR y, uint32_t n) {
+  Buffers b(x, y, n);
+  TQueBind<TPosition::LCM, TPosition::LCM, 1> through;
+  b.pipe.InitBuffer(through, 1, 256);
+  LocalTensor<float> tensor = through.AllocTensor<float>();
+  DataCopy(tensor, b.source, 64);
+  through.EnQue(tensor);
+  tensor = through.DeQue<float>();
+  Adds(tensor, tensor, 1.0f, 64);  // wrong
+  through.FreeTensor(tensor);
+}
+
 extern "C" __global__ __aicore__ void wrong_global_order(GM_ADDR x, GM_ADDR y, uint32_t n) {
   Buffers b(x, y, n);
   LocalTensor<float> tensor = b.out.AllocTensor<float>();

@@ -15,6 +15,8 @@ namespace {
 constexpr const char* kPipeNames[kPipes] = {"PIPE_S", "PIPE_V", "PIPE_M", "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
 constexpr size_t kGlobalWritesKept = 64;
 
+constexpr bool BesideScalar(int pipe) { return pipe == PIPE_V || pipe == PIPE_MTE2 || pipe == PIPE_MTE3; }
+
 }  // namespace
 
 void Checker::Begin(const Core& core) {
@@ -75,7 +77,11 @@ void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, c
                         .name = std::move(name),
                         .state = queue ? State::kFree : State::kPlain,
                         .handed = Clock(kPipes, 0),
-                        .place = place});
+                        .place = place,
+                        .read = Clock(kPipes, 0),
+                        .written = Clock(kPipes, 0),
+                        .scalar_read = Clock(kPipes, 0),
+                        .scalar_written = Clock(kPipes, 0)});
   }
   Forget(begin, uint64_t{bytes} * count);
 }
@@ -116,18 +122,42 @@ std::string Checker::Name(uint32_t offset) const {
 // Whether `pipe` knows that `other` has finished what it began at `time`. With automatic synchronisation the
 // compiler makes the scalar unit and the other pipes wait for each other where they touch the same local
 // memory (MTE2-S, MTE3-S, V-S, in either direction), and inserts barriers between vector functions. Copies of
-// one pipe are taken to be in order.
-bool Checker::Waited(pipe_t pipe, int other, const Touch& touch, Place place) {
+// one pipe are taken to be in order. A pipe that waits for the scalar unit learns what that had waited for.
+bool Checker::Waited(pipe_t pipe, int other, const Touch& touch, const Buffer& buffer, Place place) {
   if (touch.time <= seen_[pipe][other]) return true;
   if (other == pipe) return pipe != PIPE_V || core_->auto_sync || touch.call == place.call;
-  const auto beside = [](int p) { return p == PIPE_V || p == PIPE_MTE2 || p == PIPE_MTE3; };
-  const bool inserted = core_->auto_sync && ((pipe == PIPE_S && beside(other)) || (other == PIPE_S && beside(pipe)));
-  if (inserted) seen_[pipe][other] = touch.time;
-  return inserted;
+  const bool inserted =
+      core_->auto_sync && ((pipe == PIPE_S && BesideScalar(other)) || (other == PIPE_S && BesideScalar(pipe)));
+  if (!inserted) return false;
+  seen_[pipe][other] = touch.time;
+  for (const Clock* seen : {&buffer.scalar_read, &buffer.scalar_written})
+    if (other == PIPE_S && (*seen)[PIPE_S] >= touch.time) return Join(pipe, *seen), true;
+  return true;
+}
+
+// To the compiler a queue's tensor is one object: what the scalar unit and another pipe wait for does not depend on the
+// bytes. Scratch memory is divided by kernels, and stays a matter of bytes.
+void Checker::WaitForTensor(pipe_t pipe, const Buffer& buffer, bool write) {
+  if (!core_->auto_sync || buffer.state == State::kPlain) return;
+  if (pipe == PIPE_S) {
+    for (const int other : {PIPE_V, PIPE_MTE2, PIPE_MTE3}) {
+      seen_[PIPE_S][other] = std::max({seen_[PIPE_S][other], buffer.written[other], write ? buffer.read[other] : 0});
+    }
+  } else if (BesideScalar(pipe)) {
+    Join(pipe, buffer.scalar_written);
+    if (write) Join(pipe, buffer.scalar_read);
+  }
+}
+
+void Checker::RecordTouch(pipe_t pipe, Buffer& buffer, bool write) const {
+  (write ? buffer.written : buffer.read)[pipe] = now_[pipe];
+  if (pipe == PIPE_S) (write ? buffer.scalar_written : buffer.scalar_read) = Snapshot(PIPE_S);
 }
 
 void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place) {
   const uint32_t time = ++now_[pipe];
+  Buffer& buffer = *Find(offset);
+  WaitForTensor(pipe, buffer, write);
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
     const char* advice = other == pipe ? "); call PipeBarrier<PIPE_V>() in between"
                                        : "); set a flag and wait for it, or pass the tensor through a queue";
@@ -139,7 +169,8 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
     Granule& granule = granules_[g];
     if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
     const auto index = static_cast<uint32_t>(g);
-    if (!Waited(pipe, granule.writer, granule.write, place)) unordered(index, "write", granule.writer, granule.write);
+    if (!Waited(pipe, granule.writer, granule.write, buffer, place))
+      unordered(index, "write", granule.writer, granule.write);
     const Touch touch{time, place.call, place.function, place.line};
     if (!write) {
       granule.reads[pipe] = touch;
@@ -148,11 +179,12 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
     }
     for (int other = 0; other < kPipes; ++other) {
       const Touch& read = other == pipe && pipe == PIPE_V ? granule.vector_read : granule.reads[other];
-      if (!Waited(pipe, other, read, place)) unordered(index, "read", other, read);
+      if (!Waited(pipe, other, read, buffer, place)) unordered(index, "read", other, read);
     }
     granule.write = touch;
     granule.writer = static_cast<uint8_t>(pipe);
   }
+  RecordTouch(pipe, buffer, write);
 }
 
 void Checker::Read(pipe_t pipe, const void* begin, uint64_t bytes, Place place) {

@@ -61,6 +61,8 @@ class TWIN_EXPORT Checker {
     State state = State::kPlain;
     Clock handed;  // what the last pipe to pass it on had done
     Place place{};
+    Clock read, written;                // when each pipe last did
+    Clock scalar_read, scalar_written;  // what the scalar unit had seen when it last did
   };
   struct Touch {
     uint32_t time = 0, call = 0;
@@ -90,7 +92,9 @@ class TWIN_EXPORT Checker {
   Buffer& Held(const void* buffer, State wanted, const char* states, Place place);
   std::string Name(uint32_t offset) const;
   void Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place);
-  bool Waited(pipe_t pipe, int other, const Touch& touch, Place place);
+  bool Waited(pipe_t pipe, int other, const Touch& touch, const Buffer& buffer, Place place);
+  void WaitForTensor(pipe_t pipe, const Buffer& buffer, bool write);
+  void RecordTouch(pipe_t pipe, Buffer& buffer, bool write) const;
   Clock Snapshot(pipe_t pipe) const;
   void Join(pipe_t pipe, const Clock& clock);
   void Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place);

@@ -99,7 +99,10 @@ class TQueBind {
 
  private:
   static constexpr uint8_t kMostBuffers = 16;
-  static constexpr pipe_t kProducer = queue::Producer(source), kConsumer = queue::Consumer(target);
+  // Bound from scratch memory to itself, a tensor passes the vector unit by: copied in, then copied out.
+  static constexpr bool kPassesThrough = source == TPosition::LCM && target == TPosition::LCM;
+  static constexpr pipe_t kProducer = kPassesThrough ? PIPE_MTE2 : queue::Producer(source),
+                          kConsumer = kPassesThrough ? PIPE_MTE3 : queue::Consumer(target);
 
   bool Give(uint8_t* buffer, [[maybe_unused]] pipe_t producer, Where where) {
     const uint8_t index = IndexOf(buffer, "EnQue", where);
