@@ -74,6 +74,10 @@ TEST(Activation, EachAgainstTheLibrary) {
     return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
   });
   Power(dst, three, src, 70), near("Power", [](double v) { return std::pow(3.0, v); });
+  Fmod(dst, src, three, 70), near("Fmod", [](double v) { return std::fmod(v, 3.0); });
+  Power(dst, src, 2.0f, 70), near("Power", [](double v) { return v * v; });
+  ClampMin(dst, src, 0.5f, 70), near("ClampMin", [](double v) { return std::max(v, 0.5); });
+  ClampMax(dst, src, 0.5f, 70), near("ClampMax", [](double v) { return std::min(v, 0.5); });
 }
 
 struct Softmax {

@@ -1,7 +1,9 @@
 // Kernels with features that third-party code uses: their results against a plain loop, in each build.
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "aclrtlaunch_hypot.h"
 #include "aclrtlaunch_sample_dequantize.h"
 #include "aclrtlaunch_sample_scale_float.h"
 #include "aclrtlaunch_sample_scale_half.h"
@@ -54,6 +56,18 @@ TEST_P(Interface, AKernelMayModifyItsTilingAndEnqueueATensorAgain) {
   ACLRT_LAUNCH_KERNEL(sample_tiled)(1, stream_, x, y, tiling);
   ExpectDone();
   for (int i = 0; i < 64; ++i) EXPECT_EQ(y[i], 2.5f * static_cast<float>(i));
+}
+
+TEST_P(Interface, AKernelMayHaveTheNameOfACFunction) {
+  float *x = Memory<float>(24), *y = Memory<float>(24), *out = Memory<float>(32);
+  for (int i = 0; i < 20; ++i) x[i] = 0.25f * static_cast<float>(i), y[i] = 1.0f;
+  ACLRT_LAUNCH_KERNEL(hypot)(1, stream_, x, y, out, nullptr, 20, 32);
+  ExpectDone();
+  for (int i = 0; i < 20; ++i) EXPECT_FLOAT_EQ(out[i], std::min(std::hypot(x[i], y[i]), 3.14159265f)) << i;
+  for (int i = 20; i < 32; ++i) EXPECT_EQ(out[i], -1.0f) << i;
+  ACLRT_LAUNCH_KERNEL(hypot)(1, stream_, x, y, out, nullptr, 24, 16);
+  EXPECT_NE(aclrtSynchronizeStream(stream_), ACL_SUCCESS);
+  EXPECT_NE(std::string(aclGetRecentErrMsg()).find("ASSERT: n <= room"), std::string::npos);
 }
 
 // Built with --cce-auto-sync=off: strict unless the launch overrides it.

@@ -55,6 +55,25 @@ TEST(Sequences, BroadCastsAColumnOrARow) {
   for (int i = 0; i < 24; ++i) EXPECT_EQ(b[i], static_cast<float>(i % 8 + 5));
 }
 
+TEST(Sequences, UnPadTakesColumnsOffTheRight) {
+  OnCore core;
+  std::vector<float> given(3 * 8);
+  for (int i = 0; i < 24; ++i) given[i] = static_cast<float>(i);
+  const LocalTensor<float> src = core.Tensor(given), dst = core.Empty<float>(24);
+  UnPad(dst, src, {0, 3}, {3, 8});
+  const auto found = core.Values(dst, 15);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(found[i], static_cast<float>(i / 5 * 8 + i % 5));
+}
+
+TEST(Sequences, NumbersAreRoundedUpAndCast) {
+  static_assert(AlignUp(17, 8) == 24 && AlignUp(16u, 8) == 16 && DivCeil(17, 8u) == 3 && Ceil(16, 8) == 2);
+  static_assert(AlignUp(5, 0) == 0 && AscendCUtils::GetBitSize(sizeof(uint32_t)) == 32);
+  static_assert(::min(3, 2u) == 2 && ::max(2.5f, 2) == 2.5f && ::min(uint64_t{1} << 40, 7) == 7);
+  EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_FLOOR>(-1.5f)), -2);
+  EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_CEIL>(-1.5f)), -1);
+  EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_RINT>(2.5f)), 2);
+}
+
 TEST(Sequences, TopKOfRowsWithTheirIndices) {
   OnCore core;
   std::vector<float> given(2 * 64, 1e9f);  // elements after n do not count

@@ -110,11 +110,17 @@ TWIN_DEFINE_SLOW(Atanh, std::atanh)
 TWIN_DEFINE_SLOW(Erf, std::erf)
 TWIN_DEFINE_SLOW(Erfc, std::erfc)
 
-void Power(float* dst, const float* a, const float* b, size_t n) {
-  Map2(dst, a, b, n, [](float x, float y) { return std::pow(x, y); });
-}
-void Power(half* dst, const half* a, const half* b, size_t n) {
-  Map2(dst, a, b, n, [](float x, float y) { return std::pow(x, y); });
-}
+#define TWIN_DEFINE_POWER(T)                                                                \
+  void Power(T* dst, const T* a, const T* b, size_t n) {                                    \
+    Map2(dst, a, b, n, [](float x, float y) { return std::pow(x, y); });                    \
+  }                                                                                         \
+  void Power(T* dst, const T* a, T exponent, size_t n) {                                    \
+    Map(dst, a, n, [y = static_cast<float>(exponent)](float x) { return std::pow(x, y); }); \
+  }                                                                                         \
+  void Fmod(T* dst, const T* a, const T* b, size_t n) {                                     \
+    Map2(dst, a, b, n, [](float x, float y) { return std::fmod(x, y); });                   \
+  }
+TWIN_DEFINE_POWER(float)
+TWIN_DEFINE_POWER(half)
 
 }  // namespace twin::ascendc::loops

@@ -67,7 +67,7 @@ void EachRepeat(const char* name, const LocalTensor<U>& dst, uint8_t repeat_time
 
 }  // namespace compare
 
-template <typename T, typename U>
+template <typename T, typename U, bool isSetMask = true>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE mode,
              lanes::GivenMask mask, uint8_t repeatTimes, const BinaryRepeatParams& p, Where where = Where::Here()) {
   compare::EachRepeat<T>(
@@ -76,7 +76,7 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
       lanes::Operand<T>{src0, p.src0BlkStride, p.src0RepStride},
       lanes::Operand<T>{src1, p.src1BlkStride, p.src1RepStride});
 }
-template <typename T, typename U>
+template <typename T, typename U, bool isSetMask = true>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1, CMPMODE mode,
                    lanes::GivenMask mask, uint8_t repeatTimes, const UnaryRepeatParams& p,
                    Where where = Where::Here()) {
@@ -85,7 +85,7 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
       [&](uint8_t* bits, auto& lane, size_t n) { lanes::loops::CompareScalar(bits, lane[0], src1, mode, n); },
       lanes::Operand<T>{src0, p.srcBlkStride, p.srcRepStride});
 }
-template <typename T, typename U>
+template <typename T, typename U, bool isSetMask = true>
 void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1, CMPMODE mode, lanes::GivenMask mask,
               uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {
   CompareScalar(dst, src0, src1, mode, mask, repeatTimes, p, where);

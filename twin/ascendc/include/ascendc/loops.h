@@ -96,6 +96,9 @@ TWIN_UNARY_FLOATING(Frac)
 TWIN_UNARY_FLOATING(Sign)
 TWIN_UNARY_FLOATING(Gelu)
 TWIN_BINARY_FLOATING(Power)
+TWIN_BINARY_FLOATING(Fmod)
+TWIN_EXPORT void Power(float* dst, const float* a, float exponent, size_t n);
+TWIN_EXPORT void Power(half* dst, const half* a, half exponent, size_t n);
 #define TWIN_SWISH(T)                                                                              \
   TWIN_EXPORT void Swish(T* dst, const T* a, float beta, size_t n);              /* a s(beta a) */ \
   TWIN_EXPORT void SwiGLU(T* dst, const T* a, const T* b, float beta, size_t n); /* a b s(beta b) */

@@ -54,19 +54,57 @@ TWIN_MATH(Frac)
 TWIN_MATH(Sign)
 #undef TWIN_MATH
 
-// src0 to the power of src1.
+// Of two tensors: a power, and the remainder, which has the sign of the dividend.
+#define TWIN_MATH(name)                                                                                              \
+  template <typename T, bool isReuseSource = false>                                                                  \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                       \
+            const uint32_t calCount, Where where = Where::Here()) {                                                  \
+    lanes::ByCount<false>(                                                                                           \
+        #name, calCount, where, [](T* d, const T* a, const T* b, size_t n) { lanes::loops::name(d, a, b, n); }, dst, \
+        src0, src1);                                                                                                 \
+  }                                                                                                                  \
+  template <typename T, bool isReuseSource = false>                                                                  \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                       \
+            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount, Where where = Where::Here()) {     \
+    name<T, isReuseSource>(dst, src0, src1, calCount, where);                                                        \
+  }                                                                                                                  \
+  template <typename T, bool isReuseSource = false>                                                                  \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                       \
+            Where where = Where::Here()) {                                                                           \
+    name<T, isReuseSource>(dst, src0, src1, src0.GetSize(), where);                                                  \
+  }
+TWIN_MATH(Power)
+TWIN_MATH(Fmod)
+#undef TWIN_MATH
+// Of a tensor and one number.
 template <typename T, bool isReuseSource = false>
-void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t calCount,
-           Where where = Where::Here()) {
+void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const std::type_identity_t<T>& scalarValue,
+           const uint32_t calCount, Where where = Where::Here()) {
   lanes::ByCount<false>(
-      "Power", calCount, where, [](T* d, const T* a, const T* b, size_t n) { lanes::loops::Power(d, a, b, n); }, dst,
-      src0, src1);
+      "Power", calCount, where, [&](T* d, const T* a, size_t n) { lanes::loops::Power(d, a, scalarValue, n); }, dst,
+      src0);
 }
-template <typename T, bool isReuseSource = false>
-void Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-           const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount, Where where = Where::Here()) {
-  Power<T, isReuseSource>(dst, src0, src1, calCount, where);
-}
+
+// At least, or at most, a number; NaN stays.
+#define TWIN_CLAMP(name, replaced)                                                                             \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::type_identity_t<T> scalar,        \
+            const uint32_t calCount, Where where = Where::Here()) {                                            \
+    lanes::ByCount<false>(                                                                                     \
+        #name, calCount, where,                                                                                \
+        [&](T* d, const T* a, size_t n) {                                                                      \
+          for (size_t i = 0; i < n; ++i) d[i] = static_cast<float>(a[i]) replaced scalar ? scalar : a[i];      \
+        },                                                                                                     \
+        dst, src);                                                                                             \
+  }                                                                                                            \
+  template <typename T, bool isReuseSource = false>                                                            \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+            const std::type_identity_t<T> scalar, const uint32_t calCount, Where where = Where::Here()) {      \
+    name<T, isReuseSource>(dst, src, scalar, calCount, where);                                                 \
+  }
+TWIN_CLAMP(ClampMin, <)
+TWIN_CLAMP(ClampMax, >)
+#undef TWIN_CLAMP
 
 }  // namespace TWIN_ASCENDC_BUILD
 }  // namespace AscendC

@@ -159,6 +159,13 @@ class TBuf {
     policy::Wants(offset + BytesOf<T>(size) <= bytes_, "requests more than the buffer has", "TBuf::Get", where);
     return {begin_ + offset, static_cast<uint32_t>(BytesOf<T>(size)), position};
   }
+  // Scratch memory is never handed over: allocating it is to get all of it, and there is nothing to free.
+  template <typename T>
+  LocalTensor<T> AllocTensor() const {
+    return Get<T>();
+  }
+  template <typename T>
+  void FreeTensor(LocalTensor<T>&) const {}
   void Adopt(uint8_t* begin, uint32_t bytes, Where where) {
     begin_ = begin, bytes_ = bytes;
     TWIN_TELL(AddBuffers(begin, bytes, 1, "TBuf", policy::At("InitBuffer", where)));

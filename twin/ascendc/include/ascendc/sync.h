@@ -229,6 +229,7 @@ inline int64_t GetSystemCycle() {
 }
 // What precedes the user's part belongs to the system, and is empty here.
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
+inline void SetSysWorkspace(GM_ADDR) {}
 inline GM_ADDR GetSysWorkSpacePtr() { return nullptr; }
 
 // The built-ins of these names: variables, so that a kernel may define its own.

@@ -17,10 +17,15 @@ struct SoftMaxTiling {
 struct TopkTiling {
   int32_t tmpLocalSize = 0, allDataSize = 0, innerDataSize = 0, sortRepeat = 0;
 };
+struct UnPadTiling {
+  uint32_t srcHeight = 0, srcWidth = 0;
+};
 
 }  // namespace tiling
 using tiling::SoftMaxTiling;
 using tiling::TopkTiling;
+using tiling::UnPadTiling;
 }  // namespace AscendC
 using AscendC::tiling::SoftMaxTiling;
 using AscendC::tiling::TopkTiling;
+using AscendC::tiling::UnPadTiling;

@@ -1,0 +1,73 @@
+// What kernels compute with single numbers: rounding up to multiples, min and max, casts; and ASSERT and branch hints, which
+// a device's compiler knows without a header. No function here touches a tensor.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "ascendc/loops.h"
+
+namespace twin::ascendc {
+template <typename A, typename B>
+concept Numbers = std::is_arithmetic_v<A> && std::is_arithmetic_v<B>;
+}  // namespace twin::ascendc
+
+namespace AscendC {
+
+// A divisor of 0 does not stop the device's scalar unit; here, too, the kernel goes on.
+template <typename A, typename B>
+  requires std::is_integral_v<A> && std::is_integral_v<B>
+constexpr std::common_type_t<A, B> DivCeil(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  if (b == 0) return 0;
+  return static_cast<T>((static_cast<T>(a) + static_cast<T>(b) - 1) / static_cast<T>(b));
+}
+template <typename A, typename B>
+  requires std::is_integral_v<A> && std::is_integral_v<B>
+constexpr std::common_type_t<A, B> Ceil(A a, B b) {
+  return DivCeil(a, b);
+}
+template <typename A, typename B>
+  requires std::is_integral_v<A> && std::is_integral_v<B>
+constexpr std::common_type_t<A, B> AlignUp(A a, B b) {
+  return static_cast<std::common_type_t<A, B>>(DivCeil(a, b) * static_cast<std::common_type_t<A, B>>(b));
+}
+
+// The types that the vector function Cast knows.
+template <typename From, typename To, RoundMode mode>
+To ScalarCast(From value) {
+  To result;
+  twin::ascendc::loops::Cast(&result, &value, mode, 1);
+  return result;
+}
+
+class AscendCUtils {
+ public:
+  static constexpr uint64_t GetBitSize(uint64_t bytes) { return bytes * 8; }
+};
+
+}  // namespace AscendC
+
+// Names of the device compiler, in no namespace.
+template <typename A, typename B>
+  requires twin::ascendc::Numbers<A, B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+}
+template <typename A, typename B>
+  requires twin::ascendc::Numbers<A, B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}
+#ifndef likely
+constexpr bool likely(bool condition) { return __builtin_expect(condition, true); }
+#endif
+#ifndef unlikely
+constexpr bool unlikely(bool condition) { return __builtin_expect(condition, false); }
+#endif
+#ifndef ASSERT
+#define ASSERT(...) \
+  ((__VA_ARGS__) ? (void)0 : twin::ascendc::Fail("ASSERT", #__VA_ARGS__ " does not hold", __FILE__, __LINE__))
+#endif
