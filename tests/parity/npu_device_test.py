@@ -1,5 +1,6 @@
 """torch.npu's device, memory, stream, event and random functions on the twin, through the torch_npu wheel alone."""
 import ctypes
+import json
 import os
 import threading
 import time
@@ -174,11 +175,27 @@ def test_random_operators():
     assert torch.allclose(kept[kept != 0], torch.tensor(4 / 3)) and 650 < (kept != 0).sum() < 850
 
 
+def test_a_profile_is_exported(tmp_path, capfd):
+    """torch_npu's profiler starts CANN's, calls its command and puts what torch recorded into a trace."""
+    activity, x = torch_npu.profiler.ProfilerActivity, torch.randn(4, 4, device="npu:0")
+    with torch_npu.profiler.profile(activities=[activity.CPU, activity.NPU],
+                                    on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(str(tmp_path))) as profile:
+        for _ in range(2):
+            x @ x
+            profile.step()
+    failed = [line for line in "".join(capfd.readouterr()).splitlines() if "[ERROR]" in line]
+    # The device measured nothing, so nothing connects the host's calls with its kernels.
+    assert len(failed) == 1 and "Failed to get acl to npu flow events" in failed[0], failed
+    (trace,) = tmp_path.glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json")
+    names = {event.get("name") for event in json.loads(trace.read_text())}
+    assert {"aten::matmul", "aclnnMatmul", "process_name"} <= names, names
+
+
 def test_a_missing_operator_is_named():
     """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: the next test, the last one, shows that."""
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
-            ("aclnnGemmaRmsNorm", lambda: torch_npu.npu_gemma_rms_norm(x, x[0, 0])),
+            ("aclnnDynamicQuant", lambda: torch_npu.npu_dynamic_quant(x.half())),
             ("'Iou': it implements only the aclnn operators that its libopapi lists",
              lambda: (torch_npu.npu_iou(x[0, :, :4], x[1, :, :4]), torch.npu.synchronize()))):
         with pytest.raises(RuntimeError) as error:

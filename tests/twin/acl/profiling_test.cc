@@ -1,6 +1,9 @@
 // The profiling functions: accepted in CANN's order, refused out of it.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <regex>
 #include <string>
 
 #include "acl/acl_prof.h"
@@ -33,6 +36,26 @@ TEST_F(ProfilingTest, SucceedsInOrderRepeatedly) {
     EXPECT_OK(aclprofStop(config_));
     EXPECT_OK(aclprofFinalize());
   }
+}
+
+// Where torch_npu looks for the clocks at the start.
+TEST_F(ProfilingTest, LeavesTheFolderOfAProfile) {
+  const std::filesystem::path folder = std::filesystem::path(folder_) / "profile";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  ASSERT_OK(aclprofInit(folder.c_str(), folder.string().size()));
+  ASSERT_OK(aclprofStart(config_));
+  EXPECT_OK(aclprofStop(config_));
+  EXPECT_OK(aclprofFinalize());
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_TRUE(std::regex_match(entry.path().filename().string(), std::regex("PROF_\\d+_\\d+_[0-9a-zA-Z]+")));
+    std::ifstream info(entry.path() / "host" / "start_info");
+    const std::string text(std::istreambuf_iterator<char>(info), {});
+    EXPECT_NE(text.find("clockMonotonicRaw"), std::string::npos) << text;
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST_F(ProfilingTest, RefusesWhatIsOutOfOrder) {

@@ -1,7 +1,14 @@
 // aclprof…: the profiling functions that torch_npu's profiler looks up. The twin measures nothing: a run
 // under the profiler succeeds, with the call order that CANN requires checked, and its trace holds what torch
-// itself recorded, without a device part.
+// itself recorded, without a device part. It leaves the folder that CANN's profiler leaves, in which torch_npu looks
+// for the clocks at the start; twin/tools/profiler has the command that exports it.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 
@@ -24,6 +31,7 @@ namespace {
 
 struct Profiler {
   std::mutex mutex;
+  std::filesystem::path folder;
   bool made = false;
   bool running = false;
 };
@@ -31,6 +39,30 @@ struct Profiler {
 Profiler& profiler() {
   static auto* profiler = new Profiler;
   return *profiler;
+}
+
+template <typename Unit>
+int64_t Ticks(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::chrono::duration_cast<Unit>(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec))
+      .count();
+}
+
+// PROF_<number>_<time>_<letters>/host/start_info: the time in us, and the clock that events are stamped with in ns.
+aclError MakeResultFolder(const char* function, const std::filesystem::path& in) {
+  static int number = 0;
+  const int64_t micros = Ticks<std::chrono::microseconds>(CLOCK_REALTIME);
+  char name[96];
+  std::snprintf(name, sizeof name, "PROF_%06d_%lld_TWIN%d", ++number, static_cast<long long>(micros), getpid());
+  const std::filesystem::path host = in / name / "host";
+  std::error_code error;
+  std::filesystem::create_directories(host, error);
+  std::ofstream info(host / "start_info");
+  info << "{\"collectionTimeBegin\": \"" << micros << "\", \"clockMonotonicRaw\": \""
+       << Ticks<std::chrono::nanoseconds>(CLOCK_MONOTONIC_RAW) << "\"}\n";
+  if (!info.flush()) return Fail(ACL_ERROR_INVALID_FILE, function, Text("cannot write ", host.string(), "/start_info"));
+  return ACL_SUCCESS;
 }
 
 aclError Switch(const char* function, const aclprofConfig* config, bool on) {
@@ -42,6 +74,7 @@ aclError Switch(const char* function, const aclprofConfig* config, bool on) {
     return on ? Fail(ACL_ERROR_PROF_ALREADY_RUN, function, "profiling is already running")
               : Fail(ACL_ERROR_PROF_NOT_RUN, function, "profiling is not running");
   }
+  if (on) TWIN_TRY(MakeResultFolder(function, state.folder));
   state.running = on;
   return ACL_SUCCESS;
 }
@@ -59,6 +92,7 @@ aclError aclprofInit(const char* profilerResultPath, size_t length) {
   std::lock_guard lock(state.mutex);
   if (state.made) return Fail(ACL_ERROR_REPEAT_INITIALIZE, __func__, "called twice without aclprofFinalize in between");
   state.made = true;
+  state.folder = path;
   return ACL_SUCCESS;
 }
 
