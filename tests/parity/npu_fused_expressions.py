@@ -138,5 +138,69 @@ PRODUCTS = [(f"{GROUPS}torch_npu.npu_grouped_matmul({npu})", cpu) for npu, cpu i
     ("[a], [w], group_type=2, split_item=3, group_list=torch.tensor([2, 6], device=device)",
      "[torch.stack([a[:, :2] @ w[:2], a[:, 2:] @ w[2:]])]")]]
 
+# What programs call besides: gated activations, norms, rotary embeddings in place, losses.
+OVER_HEADS = "c = row[:4].view(1, 1, 1, 4); s = row[2:].view(1, 1, 1, 4); q = big[..., :4].contiguous(); k = (big[..., 1:] * 2).contiguous(); "
+NEIGHBOURS = ("x = torch.linspace(-1, 1, 512, device=device).view(2, 2, 2, 64).bfloat16(); "
+              "c = torch.linspace(0, 1, 256, device=device).view(2, 1, 2, 64).bfloat16(); ")
+LAYERS = [
+    ("torch_npu.npu_geglu(a, -1, 1, True)[0]", "F.gelu(a[:, :3], approximate='tanh') * a[:, 3:]"),
+    ("torch_npu.npu_geglu(a, -1, 0)", "a[:, :3] * F.gelu(a[:, 3:]), F.gelu(a[:, 3:])"),
+    ("gradients(lambda t: torch_npu.npu_geglu(t, 1, 1)[0], cube)",
+     "gradients(lambda t: t[:, :2] * F.gelu(t[:, 2:], approximate='tanh'), cube)"),
+    ("torch_npu.npu_group_norm_silu(cube, row[:4], col[:, 0], 2, 1e-5)[0]",
+     "F.silu(F.group_norm(cube, 2, row[:4], col[:, 0], 1e-5))"),
+    ("torch_npu.npu_group_norm_silu(cube, row[:4], col[:, 0], 2, 1e-5)[1:]",
+     "torch.native_group_norm(cube, row[:4], col[:, 0], 3, 4, 6, 2, 1e-5)[1:]"),
+    ("torch_npu.npu_gemma_rms_norm(a, row, 1e-6)", "F.rms_norm(a, (6,), row + 1, 1e-6), torch.rsqrt((a * a).mean(1, keepdim=True) + 1e-6)"),
+    (OVER_HEADS + "torch_npu.npu_apply_rotary_pos_emb(q, k, c, s, 'BSND')", f"{OVER_HEADS}f = {HALF}; f(q, c, s), f(k, c, s)"),
+    (NEIGHBOURS + "torch_npu.npu_interleave_rope(x, c, c * 2)",
+     NEIGHBOURS + "t = torch.cat([x[..., ::2], x[..., 1::2]], -1).float(); "
+     "(t * c.float() + torch.cat([-t[..., 32:], t[..., :32]], -1) * c.float() * 2).bfloat16()"),
+    ("torch_npu.npu_cross_entropy_loss(a, cls, row.abs(), 'mean', -100, 0.1)[:2]",
+     "F.cross_entropy(a, cls, row.abs(), label_smoothing=0.1).view(1), a.log_softmax(1)"),
+    ("torch_npu.npu_cross_entropy_loss(a, cls, None, 'none', 5)[0]", "F.cross_entropy(a, cls, reduction='none', ignore_index=5)"),
+    ("gradients(lambda t: torch_npu.npu_cross_entropy_loss(t, cls, row.abs(), 'sum', 5, 0.1)[0], a)",
+     "gradients(lambda t: F.cross_entropy(t, cls, row.abs(), reduction='sum', ignore_index=5, label_smoothing=0.1), a)"),
+    ("gradients(lambda t: torch_npu.npu_cross_entropy_loss(t, cls)[0], a)", "gradients(lambda t: F.cross_entropy(t, cls), a)"),
+    ("torch_npu.npu_scatter_nd_update(a, torch.tensor([[1, 2], [3, 0]], device=device), row[:2])",
+     "a[[1, 3], [2, 0]] = row[:2]; a"),
+    ("torch_npu.npu_scatter_nd_update_(a, torch.tensor([[1], [3]], device=device), b[:2])", "a[[1, 3]] = b[:2]; a"),
+]
+
+# Gating, routing by expert, and back.
+CHOICES = "e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], dtype=torch.int32, device=device); "
+SORTED = CHOICES + ("order = e.flatten().argsort(stable=True); back = order.argsort().int(); "
+                    "counts = e.flatten().bincount(minlength=3); ")
+BY_COLUMN = CHOICES + "r = torch.arange(8, dtype=torch.int32, device=device).view(2, 4).t().contiguous(); "
+GATE = "y = a.sigmoid(); r = (y + row).view(4, 3, 2); "
+MOE = [
+    ("torch_npu.npu_moe_gating_top_k_softmax(a, None, 2)",
+     "v, i = a.softmax(1).topk(2); v, i.int(), torch.arange(8, dtype=torch.int32).view(2, 4).t()"),
+    ("torch_npu.npu_moe_gating_top_k_softmax(a, m[:, 0], 1)[1]",
+     "a.argmax(1, keepdim=True).masked_fill(m[:, :1], 6).int()"),
+    ("torch_npu.npu_moe_gating_top_k(a, 2, bias=row, k_group=2, group_count=3, group_select_mode=1, norm_type=1, out_flag=True, "
+     "routed_scaling_factor=2.5, eps=1e-20)",
+     GATE + "g = r.sum(-1).topk(2).indices; r = r.masked_fill(torch.ones(4, 3, dtype=torch.bool).scatter(1, g, False)[..., None], -1e9); "
+     "i = r.flatten(1).topk(2).indices; w = y.gather(1, i); w / w.sum(1, keepdim=True) * 2.5, i.int(), y"),
+    ("torch_npu.npu_moe_gating_top_k(a, 3)[:2]", "v, i = a.softmax(1).topk(3); v, i.int()"),
+    (BY_COLUMN + "torch_npu.npu_moe_init_routing(a, r, e, 4)",
+     BY_COLUMN + "o = e.flatten().argsort(stable=True); w = r.flatten()[o].long(); a[w % 4], w.argsort().int(), e.flatten()[o]"),
+    (SORTED + "torch_npu.npu_moe_init_routing_v2(a, e, active_num=8, expert_num=3, expert_tokens_num_type=1, "
+     "expert_tokens_num_flag=True, quant_mode=-1, active_expert_range=[0, 3])[:3]", SORTED + "a[order // 2], back, counts"),
+    (SORTED + "torch_npu.npu_moe_init_routing_v2(a, e, active_num=8, expert_num=3, expert_tokens_num_type=1, expert_tokens_num_flag=True, quant_mode=-1, "
+     "active_expert_range=[1, 3], row_idx_type=1)[1:3]",
+     SORTED + "torch.cat([order[2:], order.new_full((2,), -1)]).int(), counts[1:]"),
+    (SORTED + "torch_npu.npu_moe_compute_expert_tokens(e.flatten().sort().values, 3)", SORTED + "counts.cumsum(0).int()"),
+    (SORTED + "torch_npu.npu_moe_finalize_routing(torch.cat([a, b]), a, b, cube[:, 0], p[:, :2].contiguous(), back, e, 0)",
+     SORTED + "t = torch.cat([a, b])[back.long()].view(2, 4, 6).transpose(0, 1); "
+     "a + b + ((t + cube[:, 0][e.long()]) * p[:, :2, None]).sum(1)"),
+    (SORTED + "torch_npu.npu_moe_finalize_routing(torch.cat([a, b]), None, None, None, p[:, :2].contiguous(), back, e, 2)",
+     SORTED + "(torch.cat([a, b])[back.long()].view(4, 2, 6) * p[:, :2, None]).sum(1)"),
+]
+WIDE = ("x = torch.linspace(-1, 1, 4096, device=device).view(2, 2048); e = torch.tensor([[3, 1], [1, 0]], dtype=torch.int32, device=device); ")
+MOE += [(WIDE + "torch_npu.npu_moe_init_routing_v2(x, e, active_num=4, expert_num=128, expert_tokens_num_type=1, "
+         "expert_tokens_num_flag=True, quant_mode=-1, active_expert_range=[0, 128])[0]", WIDE + "x[[1, 0, 1, 0]]")]
+
 FUSED = ([(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in ON_X]
-         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + BLOCKS + GENERATION + ROUTING + PRODUCTS)
+         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + BLOCKS + GENERATION + ROUTING + PRODUCTS
+         + LAYERS + MOE)

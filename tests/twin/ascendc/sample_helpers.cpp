@@ -1,11 +1,12 @@
-// A kernel of the name of a C function, with the helpers that third-party code takes for granted: sqrt(x² + y²), limited,
-// after the rest of the output has been filled.
+// A kernel of the name of a C function, with the helpers that third-party code takes for granted: sqrt(x² + y²),
+// limited, after the rest of the output has been filled.
 #include "kernel_utils.h"
 #include "lib/matmul_intf.h"
 
 using namespace AscendC;
 
-extern "C" __global__ __aicore__ void hypot(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, uint32_t n, uint32_t room) {
+extern "C" __global__ __aicore__ void hypot(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, uint32_t n,
+                                            uint32_t room) {
   SetSysWorkspace(workspace);
   ASSERT(GetBlockNum() != 0 && "block dim can not be zero!");
   ASSERT(n <= room && "more elements than room");

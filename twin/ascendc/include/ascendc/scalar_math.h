@@ -1,5 +1,5 @@
-// What kernels compute with single numbers: rounding up to multiples, min and max, casts; and ASSERT and branch hints, which
-// a device's compiler knows without a header. No function here touches a tensor.
+// What kernels compute with single numbers: rounding up to multiples, min and max, casts; and ASSERT and branch hints,
+// which a device's compiler knows without a header. No function here touches a tensor.
 #pragma once
 
 #include <limits>
