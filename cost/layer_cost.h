@@ -20,6 +20,7 @@ struct PassParts {  // seconds
 
   double total() const { return products + attention + rest + tensor + context + expert; }
   void Add(const PassParts& other, double times = 1);
+  bool operator==(const PassParts&) const = default;
 };
 
 struct LayerCost {

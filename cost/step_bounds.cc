@@ -41,7 +41,8 @@ double StepModel::LowerBound(const Layout& layout) {
   const std::vector<Durations> durations = DurationsOf(layout, stages);
   const StagePlacement& placement = PlacementOf(layout);
   const int all = MicroBatches(layout);
-  double bound = 0, before = 0;
+  double bound = 0, before = 0, once = 0;
+  Stage like;  // the rank before: most are alike
   for (int rank = 0; rank < layout.pipeline; ++rank) {
     double busy = 0;
     for (int chunk = 0; chunk < placement.chunks; ++chunk) {
@@ -49,7 +50,9 @@ double StepModel::LowerBound(const Layout& layout) {
       busy += one.forward + one.backward_input + one.backward_weight;
     }
     const Stage sum = RankSum(layout, stages, rank);
-    bound = std::max(bound, before + all * busy + OptimizerSeconds(layout, sum) + DataSeconds(layout, sum));
+    if (rank == 0 || !(sum == like)) once = OptimizerSeconds(layout, sum) + DataSeconds(layout, sum);
+    like = sum;
+    bound = std::max(bound, before + all * busy + once);
     before += durations[static_cast<size_t>(placement.StageAt(rank, 0))].forward;
   }
   return bound;

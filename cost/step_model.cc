@@ -270,7 +270,12 @@ std::vector<Durations> StepModel::DurationsOf(const Layout& layout, const std::v
       tokens * static_cast<double>(HiddenOf(graph_)) * ElementBytes(config_) / (layout.sequence ? layout.tensor : 1);
   constexpr double kLeast = 1e-9;  // the simulation wants a time for each action
   std::vector<Durations> durations;
-  for (const Stage& stage : stages) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    if (i > 0 && stage == stages[i - 1]) {  // most stages are alike
+      durations.push_back(durations.back());
+      continue;
+    }
     durations.push_back({.forward = std::max(stage.forward.total() + Exposed(layout, stage, true), kLeast),
                          .backward_input = std::max(stage.input.total() + Exposed(layout, stage, false), kLeast),
                          .backward_weight = std::max(stage.weight.total(), kLeast),

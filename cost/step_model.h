@@ -94,6 +94,7 @@ class StepModel {
     double dense = 0, experts = 0;                  // parameters
     double trained_dense = 0, trained_experts = 0;  // of these
     double layers = 0;
+    bool operator==(const Stage&) const = default;
   };
   struct Exchange {  // of one pipeline rank, per step
     double reduce = 0, gather = 0;
