@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import support_cells
 from gradients import assert_within
 from program import BUILD, Launches, failure_text, run_many, run_well, start, words_of
 
@@ -57,6 +58,26 @@ def test_ten_steps(case, launches, on_cpu, record_errors):
     record_errors(errors)
     assert_within(errors, LIMITS)
     assert all(0 < line["memory_gib"] < 1 for line in log), "the allocator's memory is logged"
+
+
+@pytest.fixture(scope="module")
+def cells(selected, folder):
+    """Of the table of docs/support.md those that cover what its other rows combine, on both devices; scripts/support runs all."""
+    runs = support_cells.Cells(folder / "cells", selected(test_cell))
+    failed = runs.run("cpu")
+    return runs, {**failed, **runs.run("npu")}
+
+
+@pytest.mark.parametrize("case", [cell for cell in support_cells.CELLS if cell.covering], ids=lambda cell: f"cell {cell.feature}")
+def test_cell(case, cells, record_errors):
+    runs, why = cells
+    found = runs.compare(case, "npu", why)
+    if "8 bits" in case.feature:
+        assert found.why.startswith("refused: ") and "optimizer.moments" in found.why, found
+        return
+    assert found.worst is not None, found.why
+    record_errors({"loss": found.worst})
+    assert_within({"loss": found.worst}, {"loss": case.limit})
 
 
 def test_memory_runs_out(folder):
