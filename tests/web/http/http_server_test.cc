@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <random>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "tests/web/http/client.h"
 #include "web/http/http.h"
 
@@ -303,6 +305,19 @@ TEST(HttpServer, SurvivesMutatedRequests) {
     client.Send(data);
   }
   EXPECT_NE(served.Echo("still here").find("still here"), std::string::npos);
+}
+
+// Requests that were let through once, and others near them (tests/corpus); the sanitizers look on.
+TEST(HttpServer, SurvivesTheCorpus) {
+  const Served served;
+  int sent = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TRIREME_CORPUS) / "http")) {
+    const Client client(served.port());
+    client.Send(ReadTextFile(entry.path().string()));
+    EXPECT_NE(served.Echo("still here").find("still here"), std::string::npos) << entry.path();
+    ++sent;
+  }
+  EXPECT_GT(sent, 40);
 }
 
 TEST(HttpServer, RefusesAPortInUse) {
