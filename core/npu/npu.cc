@@ -111,7 +111,16 @@ NpuBridge& OpenBridge(const std::string& version) {
   return *reinterpret_cast<NpuBridgeFunction*>(function)();
 }
 
+// What Ascend's guides recommend for training, where the user has set nothing: operators are prepared on a second thread
+// (2: their workspaces, too), and segments of memory grow in place instead of leaving gaps. torch_npu reads both as it is
+// loaded.
+void UseRecommendedSettings() {
+  setenv("TASK_QUEUE_ENABLE", "2", 0);
+  setenv("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True", 0);
+}
+
 const EmbeddedPython& BringIn() {
+  UseRecommendedSettings();
   // Otherwise Python's torch looks for backends itself and imports this one during its own import.
   setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", 1);
   // Otherwise the import starts worker processes for torch's compiler, which nothing here uses: half of a start's time.

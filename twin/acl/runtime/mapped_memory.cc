@@ -18,7 +18,7 @@
 namespace twin {
 namespace {
 
-// ACL's "recommended" granularity; sizes must be multiples of it.
+// ACL's "recommended" granularity; sizes of physical memory must be multiples of it.
 constexpr size_t kGranularity = size_t{2} << 20;
 
 struct Physical {
@@ -137,12 +137,14 @@ aclError RequireZero(const char* function, const char* what, uint64_t value) {
 
 aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags) {
   if (virPtr == nullptr) return FailNull(__func__, "virPtr");
-  TWIN_TRY(RequireGranular(__func__, "size", size));
+  if (size == 0) return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "size is 0; wanted at least 1");
   TWIN_TRY(RequireZero(__func__, "alignment", alignment));
   if (expectPtr != nullptr) return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, "expectPtr is set; wanted null");
   if (flags > 1) return Fail(ACL_ERROR_RT_PARAM_INVALID, __func__, Text("flags is ", flags, "; wanted 0 or 1"));
-  // Reserve extra so that an aligned address lies within; the remainder is released.
-  const size_t more = size + twin::kGranularity;
+  // Any size will do: torch_npu tries 512 bytes to see whether its segments can be expandable. Reserve extra so that an
+  // aligned address lies within; the remainder is released.
+  const size_t whole = (size + twin::kGranularity - 1) / twin::kGranularity * twin::kGranularity;
+  const size_t more = whole + twin::kGranularity;
   void* got = mmap(nullptr, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) {
     return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, __func__,
@@ -151,11 +153,11 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
   const uintptr_t begin = (twin::Address(got) + twin::kGranularity - 1) / twin::kGranularity * twin::kGranularity;
   const size_t before = begin - twin::Address(got);
   if (before > 0) munmap(got, before);
-  munmap(reinterpret_cast<void*>(begin + size), more - before - size);
+  munmap(reinterpret_cast<void*>(begin + whole), more - before - whole);
   *virPtr = reinterpret_cast<void*>(begin);
   twin::Tables& all = twin::tables();
   std::lock_guard lock(all.mutex);
-  all.reserved[begin] = size;
+  all.reserved[begin] = whole;
   return ACL_SUCCESS;
 }
 
