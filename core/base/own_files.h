@@ -1,5 +1,5 @@
-// Files of Trireme that the program opens by itself: modules, kernels. Found from where the program is, so that it holds no path, and
-// neither a build's tree nor an installation minds being moved.
+// Files of Trireme that the program opens by itself: modules, kernels. Found from where the program is, so that it
+// holds no path, and neither a build's tree nor an installation minds being moved.
 #pragma once
 
 #include <filesystem>

@@ -27,8 +27,8 @@ std::string InLibraryFolder(const fs::path& prefix) {
   return "";
 }
 
-// The installation of the mpirun that started this process. A relocated one names itself; for any other the process above
-// this one is its mpirun, or on a further host its orted.
+// The installation of the mpirun that started this process. A relocated one names itself; for any other the process
+// above this one is its mpirun, or on a further host its orted.
 std::string OfTheLauncher() {
   if (const char* prefix = std::getenv("OPAL_PREFIX"); prefix != nullptr && *prefix != '\0') {
     const std::string found = InLibraryFolder(prefix);

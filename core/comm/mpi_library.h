@@ -1,5 +1,6 @@
-// Open MPI's library as this program calls it. It is opened when a rank joins its job, not linked: mpirun and libmpi must
-// come from one installation, and only the mpirun that started this process knows from which. A single rank needs none.
+// Open MPI's library as this program calls it. It is opened when a rank joins its job, not linked: mpirun and libmpi
+// must come from one installation, and only the mpirun that started this process knows from which. A single rank needs
+// none.
 #pragma once
 
 #include <mpi.h>
@@ -33,15 +34,15 @@ namespace trireme {
   FUNCTION(Sendrecv)
 
 // Handles are objects inside the library: mpi.h's MPI_COMM_WORLD and its like would link it.
-#define TRIREME_MPI_HANDLES(HANDLE)              \
-  HANDLE(MPI_Comm, world, "ompi_mpi_comm_world") \
+#define TRIREME_MPI_HANDLES(HANDLE)               \
+  HANDLE(MPI_Comm, world, "ompi_mpi_comm_world")  \
   HANDLE(MPI_Info, no_info, "ompi_mpi_info_null") \
-  HANDLE(MPI_Op, sum, "ompi_mpi_op_sum")         \
-  HANDLE(MPI_Op, max, "ompi_mpi_op_max")         \
-  HANDLE(MPI_Datatype, bytes, "ompi_mpi_byte")   \
-  HANDLE(MPI_Datatype, ints, "ompi_mpi_int")     \
-  HANDLE(MPI_Datatype, fp64, "ompi_mpi_double")  \
-  HANDLE(MPI_Datatype, fp32, "ompi_mpi_float")   \
+  HANDLE(MPI_Op, sum, "ompi_mpi_op_sum")          \
+  HANDLE(MPI_Op, max, "ompi_mpi_op_max")          \
+  HANDLE(MPI_Datatype, bytes, "ompi_mpi_byte")    \
+  HANDLE(MPI_Datatype, ints, "ompi_mpi_int")      \
+  HANDLE(MPI_Datatype, fp64, "ompi_mpi_double")   \
+  HANDLE(MPI_Datatype, fp32, "ompi_mpi_float")    \
   HANDLE(MPI_Datatype, int64, "ompi_mpi_int64_t") \
   HANDLE(MPI_Datatype, int32, "ompi_mpi_int32_t") \
   HANDLE(MPI_Datatype, int16, "ompi_mpi_int16_t") \

@@ -111,9 +111,9 @@ NpuBridge& OpenBridge(const std::string& version) {
   return *reinterpret_cast<NpuBridgeFunction*>(function)();
 }
 
-// What Ascend's guides recommend for training, where the user has set nothing: operators are prepared on a second thread
-// (2: their workspaces, too), and segments of memory grow in place instead of leaving gaps. torch_npu reads both as it is
-// loaded.
+// What Ascend's guides recommend for training, where the user has set nothing: operators are prepared on a second
+// thread (2: their workspaces, too), and segments of memory grow in place instead of leaving gaps. torch_npu reads both
+// as it is loaded.
 void UseRecommendedSettings() {
   setenv("TASK_QUEUE_ENABLE", "2", 0);
   setenv("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True", 0);

@@ -1,6 +1,6 @@
-// Fused layers that programs call by torch_npu's own names: GeGLU, group norm with SiLU, Gemma's RMS norm, rotary embedding of
-// queries and keys in place, cross entropy with label smoothing. The backward stands beside the forward; what a loss can do
-// besides (zloss) is refused by name, not ignored.
+// Fused layers that programs call by torch_npu's own names: GeGLU, group norm with SiLU, Gemma's RMS norm, rotary
+// embedding of queries and keys in place, cross entropy with label smoothing. The backward stands beside the forward;
+// what a loss can do besides (zloss) is refused by name, not ignored.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/operator.h"
@@ -31,7 +31,8 @@ Tensor SwapPairs(const Tensor& x) {
 
 // In place; cos and sin have one head and the layout of query and key.
 void RotateInPlace(const Tensor& x, const Tensor& cos, const Tensor& sin, const std::string& mode) {
-  TORCH_CHECK(mode == "half" || mode == "interleave", "rotary mode '", mode, "' is not supported by the CANN twin; half and interleave are");
+  TORCH_CHECK(mode == "half" || mode == "interleave", "rotary mode '", mode,
+              "' is not supported by the CANN twin; half and interleave are");
   const Tensor wide = x.to(at::kFloat);
   x.copy_(wide * cos + (mode == "half" ? SwapHalves(wide) : SwapPairs(wide)) * sin);
 }
@@ -81,8 +82,8 @@ OP(aclnnGeGluV3Backward,
      into.gated.copy_(grad * gelu);
    })
 
-OP(aclnnGroupNormSilu, [](Tensor x, Optional<Tensor> weight, Optional<Tensor> bias, int64_t groups, double eps, Tensor out,
-                          Tensor mean, Tensor rstd) {
+OP(aclnnGroupNormSilu, [](Tensor x, Optional<Tensor> weight, Optional<Tensor> bias, int64_t groups, double eps,
+                          Tensor out, Tensor mean, Tensor rstd) {
   const Tensor wide = x.to(at::kFloat).reshape({x.size(0), groups, -1});
   const Tensor middle = wide.mean(-1, true);
   const Tensor scale = at::rsqrt(wide.var(-1, /*unbiased=*/false, true) + eps);

@@ -1,6 +1,6 @@
-// Routing of tokens to experts and back, as inference and training programs call it: gating (softmax or sigmoid, then the
-// top k), the permutation by expert, and the weighted sum of what the experts return. Quantising on the way is refused by
-// name, not ignored. aclnnMoeToken…, the trainable permutation, is in fused.cc.
+// Routing of tokens to experts and back, as inference and training programs call it: gating (softmax or sigmoid, then
+// the top k), the permutation by expert, and the weighted sum of what the experts return. Quantising on the way is
+// refused by name, not ignored. aclnnMoeToken…, the trainable permutation, is in fused.cc.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -47,7 +47,9 @@ struct Routes {
   }
 };
 
-void RefuseQuantisedRouting(bool quantised) { TORCH_CHECK(!quantised, "quantised routing is not supported by the CANN twin"); }
+void RefuseQuantisedRouting(bool quantised) {
+  TORCH_CHECK(!quantised, "quantised routing is not supported by the CANN twin");
+}
 
 // Rows of `from` ([tokens, …]) to the positions of their choices; the rest is zero.
 void ExpandRows(const Tensor& from, const Routes& routes, const Tensor& slots, int64_t choices, const Tensor& into) {
@@ -95,14 +97,15 @@ struct Combine {
 
 }  // namespace
 
-OP(aclnnMoeGatingTopKSoftmax, [](Tensor x, Optional<Tensor> finished, int64_t k, Tensor y, Tensor experts, Tensor rows) {
-  const auto [values, indices] = FirstK(x.to(at::kFloat).softmax(-1), k);
-  y.copy_(values);
-  experts.copy_(indices);
-  if (finished) experts.masked_fill_(finished->unsqueeze(-1), x.size(-1));  // an expert that does not exist
-  const int64_t count = rows.numel() / k;
-  rows.copy_(at::arange(rows.numel()).view({k, count}).t().reshape(rows.sizes()));
-})
+OP(aclnnMoeGatingTopKSoftmax,
+   [](Tensor x, Optional<Tensor> finished, int64_t k, Tensor y, Tensor experts, Tensor rows) {
+     const auto [values, indices] = FirstK(x.to(at::kFloat).softmax(-1), k);
+     y.copy_(values);
+     experts.copy_(indices);
+     if (finished) experts.masked_fill_(finished->unsqueeze(-1), x.size(-1));  // an expert that does not exist
+     const int64_t count = rows.numel() / k;
+     rows.copy_(at::arange(rows.numel()).view({k, count}).t().reshape(rows.sizes()));
+   })
 
 OP(aclnnMoeGatingTopK,
    [](Tensor x, Optional<Tensor> bias, int64_t k, int64_t k_group, int64_t groups, int64_t by_top_two, int64_t renorm,
@@ -119,8 +122,8 @@ OP(aclnnMoeGatingTopK,
      if (wants_scores) scores.copy_(normed);
    })
 
-OP(aclnnMoeInitRouting, [](Tensor x, Tensor rows, Tensor experts, int64_t active, Tensor expanded_x, Tensor expanded_rows,
-                           Tensor expanded_experts) {
+OP(aclnnMoeInitRouting, [](Tensor x, Tensor rows, Tensor experts, int64_t active, Tensor expanded_x,
+                           Tensor expanded_rows, Tensor expanded_experts) {
   const auto [sorted, order] = at::sort(experts.flatten(), /*stable=*/true, 0, false);
   const Tensor source = rows.flatten().to(at::kLong).index_select(0, order);
   expanded_experts.copy_(sorted);
@@ -137,24 +140,22 @@ OP(aclnnMoeInitRoutingV2, [](Tensor x, Tensor experts, int64_t active, int64_t c
   if (count_type > 0 && counts) PutCounts(routes.counts, 0, count_type - 1, *counts);
   if (wants_before && before) before->copy_(routes.counts);
 })
-OP(aclnnMoeInitRoutingV3,
-   [](Tensor x, Tensor experts, Optional<Tensor> scale, Optional<Tensor> offset, int64_t active, int64_t capacity,
-      int64_t expert_count, int64_t padded, int64_t count_type, bool wants_counts, int64_t quant, Ints range,
-      int64_t scattered, Tensor expanded_x, Tensor expanded_rows, Optional<Tensor> counts,
-      Optional<Tensor> expanded_scale) {
-     RefuseQuantisedRouting(quant != -1);
-     const Routes routes(experts, range.at(0), range.at(1));
-     const Tensor slots = padded == 1 ? routes.Slots(range[0], capacity) : at::arange(routes.active);
-     ExpandRows(x, routes, slots, experts.size(1), expanded_x);
-     PutRows(routes, slots, scattered == 1, expanded_rows);
-     if (wants_counts && counts) PutCounts(routes.counts, range[0], count_type, *counts);
-     if (scale && expanded_scale) ExpandRows(*scale, routes, slots, experts.size(1), *expanded_scale);
-   })
-
-OP(aclnnMoeFinalizeRouting, [](Tensor x, Tensor skip1, Optional<Tensor> skip2, Tensor bias, Tensor scales, Tensor where,
-                               Tensor experts, Tensor out) {
-  Combine{skip1, skip2, bias, scales, experts}.Run(x, where, 0, out);
+OP(aclnnMoeInitRoutingV3, [](Tensor x, Tensor experts, Optional<Tensor> scale, Optional<Tensor> offset, int64_t active,
+                             int64_t capacity, int64_t expert_count, int64_t padded, int64_t count_type,
+                             bool wants_counts, int64_t quant, Ints range, int64_t scattered, Tensor expanded_x,
+                             Tensor expanded_rows, Optional<Tensor> counts, Optional<Tensor> expanded_scale) {
+  RefuseQuantisedRouting(quant != -1);
+  const Routes routes(experts, range.at(0), range.at(1));
+  const Tensor slots = padded == 1 ? routes.Slots(range[0], capacity) : at::arange(routes.active);
+  ExpandRows(x, routes, slots, experts.size(1), expanded_x);
+  PutRows(routes, slots, scattered == 1, expanded_rows);
+  if (wants_counts && counts) PutCounts(routes.counts, range[0], count_type, *counts);
+  if (scale && expanded_scale) ExpandRows(*scale, routes, slots, experts.size(1), *expanded_scale);
 })
+
+OP(aclnnMoeFinalizeRouting,
+   [](Tensor x, Tensor skip1, Optional<Tensor> skip2, Tensor bias, Tensor scales, Tensor where, Tensor experts,
+      Tensor out) { Combine{skip1, skip2, bias, scales, experts}.Run(x, where, 0, out); })
 OP(aclnnMoeFinalizeRoutingV2, [](Tensor x, Tensor where, Optional<Tensor> skip1, Optional<Tensor> skip2,
                                  Optional<Tensor> bias, Optional<Tensor> scales, Optional<Tensor> experts, int64_t mode,
                                  Tensor out) { Combine{skip1, skip2, bias, scales, experts}.Run(x, where, mode, out); })
