@@ -69,9 +69,11 @@ void ScheduleOptions(const Setting& setting, Translation& result) {
                             : name == "num_cycles"               ? "optimizer.cycles"
                             : name == "power"                    ? "optimizer.power"
                                                                  : "";
-    if (key.empty() && name != "min_lr_rate") {
+    if (name == "min_lr_rate") {
+      result.Refuse(setting.origin, "min_lr_rate has no key here: set optimizer.min_lr to the rate times optimizer.lr");
+    } else if (key.empty()) {
       result.Refuse(setting.origin, Concat("the schedule's ", name, " has no key here"));
-    } else if (!key.empty()) {
+    } else {
       result.Set(key, value, setting.origin);
     }
   }

@@ -47,6 +47,13 @@ TEST(TranslateLlamaFactory, StepsAndRanks) {
             0);
 }
 
+TEST(TranslateLlamaFactory, AScheduleIsTranslatedOrRefused) {
+  const std::string cosine = std::string(kLora) + "lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: ";
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedFile("lf.yaml", cosine + "{min_lr: 1.0e-6}\n")).optimizer().min_lr(), 1e-6);
+  EXPECT_NE(AllOf(TranslatedFile("lf.yaml", cosine + "{min_lr_rate: 0.1}\n").refused()).find("min_lr_rate"),
+            std::string::npos);
+}
+
 TEST(TranslateLlamaFactory, DataSetsByTheirNames) {
   const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "max_samples: 1000\n"));
   EXPECT_EQ(config.data().dataset_info(), "data");
