@@ -11,9 +11,9 @@ import torch_npu
 
 from npu_expressions import EXPRESSIONS, NOT_EQUAL_BY_NATURE
 
-# The wheel asks whether they are there, then calls aclnnLogSigmoidForward, aclnnGroupedMatmulV5 and aclnnMoeFinalizeRoutingV2.
-# Only later wheels call aclnnSvd and aclnnApplyRotaryPosEmbV2.
-LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4", "aclnnMoeFinalizeRouting", "aclnnSvd", "aclnnApplyRotaryPosEmbV2"}
+# The wheel asks whether they are there, then calls aclnnLogSigmoidForward, aclnnGroupedMatmulV5, aclnnMoeFinalizeRoutingV2
+# and aclnnApplyRotaryPosEmbV2. Only later wheels call aclnnSvd.
+LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4", "aclnnMoeFinalizeRouting", "aclnnApplyRotaryPosEmb", "aclnnSvd"}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.complex64: 1e-5}
 
 
