@@ -69,6 +69,9 @@ TEST(Sequences, NumbersAreRoundedUpAndCast) {
   static_assert(AlignUp(17, 8) == 24 && AlignUp(16u, 8) == 16 && DivCeil(17, 8u) == 3 && Ceil(16, 8) == 2);
   static_assert(AlignUp(5, 0) == 0 && AscendCUtils::GetBitSize(sizeof(uint32_t)) == 32);
   static_assert(::min(3, 2u) == 2 && ::max(2.5f, 2) == 2.5f && ::min(uint64_t{1} << 40, 7) == 7);
+  static_assert(ScalarGetSFFValue<1>(0b1000) == 3 && ScalarGetSFFValue<0>(0b0111) == 3 &&
+                ScalarGetSFFValue<1>(0) == -1);
+  static_assert(sbitset0(0b1100, 2) == 0b1000 && sbitset1(0b1000, 0) == 0b1001);
   EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_FLOOR>(-1.5f)), -2);
   EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_CEIL>(-1.5f)), -1);
   EXPECT_EQ((ScalarCast<float, int32_t, RoundMode::CAST_RINT>(2.5f)), 2);

@@ -80,7 +80,7 @@ constexpr int32_t ONE_BLK_SIZE = 32;
 constexpr int32_t ONE_REPEAT_BYTE_SIZE = 256;
 constexpr int32_t B16_BYTE_SIZE = 2, B16_DATA_NUM_PER_BLOCK = 16, B16_DATA_NUM_PER_REPEAT = 128;
 constexpr int32_t B32_BYTE_SIZE = 4, B32_DATA_NUM_PER_BLOCK = 8, B32_DATA_NUM_PER_REPEAT = 64;
-constexpr int32_t ONE_REPEAT_FLOAT_SIZE = 64;
+constexpr int32_t ONE_REPEAT_FLOAT_SIZE = 64, BRCB_BROADCAST_NUMBER = 8;
 constexpr uint64_t FULL_MASK = ~uint64_t{0};
 constexpr float PI = 3.14159265358979f;
 

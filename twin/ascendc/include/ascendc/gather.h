@@ -58,7 +58,7 @@ void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalT
   }
 }
 
-namespace gather {
+namespace gathering {
 
 // The built-in patterns: even, odd, one in four, all.
 inline bool InPattern(uint8_t pattern, uint64_t lane) {
@@ -98,21 +98,21 @@ uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& src, bool coun
   return taken;
 }
 
-}  // namespace gather
+}  // namespace gathering
 
 template <typename T>
 void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
                 const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt, Where where = Where::Here()) {
   policy::Wants(src1Pattern >= 1 && src1Pattern <= 7, "patterns are 1 to 7", "GatherMask", where);
-  rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where,
-                            [&](uint32_t, uint32_t lane) { return gather::InPattern(src1Pattern, lane); });
+  rsvdCnt = gathering::Compact(dst, src0, reduceMode, mask, params, where,
+                               [&](uint32_t, uint32_t lane) { return gathering::InPattern(src1Pattern, lane); });
 }
 template <typename T, typename U>
 void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
                 const bool reduceMode, const uint32_t mask, const GatherMaskParams& params, uint64_t& rsvdCnt,
                 Where where = Where::Here()) {
   static_assert(sizeof(U) == sizeof(T), "the bits must be in an unsigned type of the elements' width");
-  rsvdCnt = gather::Compact(dst, src0, reduceMode, mask, params, where, [&](uint32_t repeat, uint32_t lane) {
+  rsvdCnt = gathering::Compact(dst, src0, reduceMode, mask, params, where, [&](uint32_t repeat, uint32_t lane) {
     const uint8_t* byte = src1Pattern.bytes_begin() + repeat * params.src1RepeatStride * 32u + lane / 8;
     policy::Reads(PIPE_V, byte, 1, "GatherMask", where);
     return (*byte >> (lane % 8) & 1) != 0;

@@ -8,14 +8,15 @@ inline namespace TWIN_ASCENDC_BUILD {
 
 #define TWIN_SCALAR(name, reads_dst)                                                                                   \
   template <typename T, bool isSetMask = true>                                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count,          \
-            Where where = Where::Here()) {                                                                             \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::type_identity_t<T>& scalarValue,          \
+            const int32_t& count, Where where = Where::Here()) {                                                       \
     lanes::ByCount<reads_dst>(                                                                                         \
         #name, count, where, [&](T* d, const T* a, size_t n) { lanes::loops::name(d, a, scalarValue, n); }, dst, src); \
   }                                                                                                                    \
   template <typename T, bool isSetMask = true>                                                                         \
-  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, lanes::GivenMask mask,         \
-            const uint8_t repeatTimes, const UnaryRepeatParams& p, Where where = Where::Here()) {                      \
+  void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::type_identity_t<T>& scalarValue,          \
+            lanes::GivenMask mask, const uint8_t repeatTimes, const UnaryRepeatParams& p,                              \
+            Where where = Where::Here()) {                                                                             \
     lanes::ByRepeat<reads_dst>(                                                                                        \
         #name, lanes::Given<isSetMask>(mask), repeatTimes, where,                                                      \
         [&](T* d, const T* a, size_t n) { lanes::loops::name(d, a, scalarValue, n); },                                 \

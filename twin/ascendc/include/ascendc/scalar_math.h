@@ -2,7 +2,7 @@
 // which a device's compiler knows without a header. No function here touches a tensor.
 #pragma once
 
-#include <limits>
+#include <bit>
 #include <type_traits>
 
 #include "ascendc/loops.h"
@@ -41,6 +41,13 @@ To ScalarCast(From value) {
   return result;
 }
 
+// The lowest bit of this value; -1: there is none.
+template <int value>
+constexpr int64_t ScalarGetSFFValue(uint64_t bits) {
+  const uint64_t wanted = value == 1 ? bits : ~bits;
+  return wanted == 0 ? -1 : std::countr_zero(wanted);
+}
+
 class AscendCUtils {
  public:
   static constexpr uint64_t GetBitSize(uint64_t bytes) { return bytes * 8; }
@@ -61,6 +68,8 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
   using T = std::common_type_t<A, B>;
   return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
 }
+constexpr uint64_t sbitset0(uint64_t bits, int64_t at) { return bits & ~(uint64_t{1} << at); }
+constexpr uint64_t sbitset1(uint64_t bits, int64_t at) { return bits | uint64_t{1} << at; }
 #ifndef likely
 constexpr bool likely(bool condition) { return __builtin_expect(condition, true); }
 #endif

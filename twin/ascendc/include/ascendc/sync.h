@@ -125,6 +125,18 @@ inline void pipe_barrier(pipe_t pipe, Where where = Where::Here()) {
   TWIN_TELL(Barrier(pipe, policy::At("pipe_barrier", where)));
 }
 
+// Kernels also give the id as a number.
+template <typename Id>
+  requires std::is_integral_v<Id>
+void set_flag(pipe_t source, pipe_t target, Id id, Where where = Where::Here()) {
+  set_flag(source, target, static_cast<event_t>(id), where);
+}
+template <typename Id>
+  requires std::is_integral_v<Id>
+void wait_flag(pipe_t source, pipe_t target, Id id, Where where = Where::Here()) {
+  wait_flag(source, target, static_cast<event_t>(id), where);
+}
+
 // The same as an object for one pair of pipes.
 template <pipe_t src, pipe_t dst>
 class TQueSync {
