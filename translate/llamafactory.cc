@@ -183,7 +183,7 @@ void SetTuning(const Given& given, Translation& result) {
     result.Default("tuning.targets", "all", system);
     result.Default("tuning.last_layers", "2", system);
   }
-  const bool sees = SeesImages(result.value("model.path"));
+  const bool sees = NamesSeeingModel(result.value("model.path"));
   if (!sees || result.value("tuning.kind") != "full") return;
   std::vector<std::string> parts;
   if (given.IsOn("freeze_vision_tower", true)) parts.push_back("vision");

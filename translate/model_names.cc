@@ -59,7 +59,7 @@ void RefuseUnknownModel(Translation& result) {
   }
 }
 
-bool SeesImages(const std::string& model) {
+bool NamesSeeingModel(const std::string& model) {
   return model.find("VL") != std::string::npos || model.find("Vl") != std::string::npos;
 }
 

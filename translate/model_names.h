@@ -9,6 +9,6 @@ namespace trireme {
 // Looks at model.path, distillation.teacher and reference.
 void RefuseUnknownModel(Translation& result);
 // Whether the name is that of a model that sees.
-bool SeesImages(const std::string& model);
+bool NamesSeeingModel(const std::string& model);
 
 }  // namespace trireme

@@ -85,7 +85,7 @@ void LossType(const Setting& setting, Translation& result) {
 
 void SetFrozenParts(const Given& given, Translation& result) {
   const bool named = given.Find("freeze_vit") || given.Find("freeze_aligner") || given.Find("freeze_llm");
-  if (!named && !SeesImages(result.value("model.path"))) return;
+  if (!named && !NamesSeeingModel(result.value("model.path"))) return;
   const bool vision = given.IsOn("freeze_vit", true), aligner = given.IsOn("freeze_aligner", true);
   const Setting* origin = given.Find("freeze_vit");
   if (result.value("tuning.kind") == "lora") {
