@@ -18,9 +18,9 @@ namespace AscendC {
 template <typename A, typename B>
   requires std::is_integral_v<A> && std::is_integral_v<B>
 constexpr std::common_type_t<A, B> DivCeil(A a, B b) {
-  using T = std::common_type_t<A, B>;
+  using Common = std::common_type_t<A, B>;
   if (b == 0) return 0;
-  return static_cast<T>((static_cast<T>(a) + static_cast<T>(b) - 1) / static_cast<T>(b));
+  return static_cast<Common>((static_cast<Common>(a) + static_cast<Common>(b) - 1) / static_cast<Common>(b));
 }
 template <typename A, typename B>
   requires std::is_integral_v<A> && std::is_integral_v<B>
@@ -59,14 +59,14 @@ class AscendCUtils {
 template <typename A, typename B>
   requires twin::ascendc::Numbers<A, B>
 constexpr std::common_type_t<A, B> min(A a, B b) {
-  using T = std::common_type_t<A, B>;
-  return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+  using Common = std::common_type_t<A, B>;
+  return static_cast<Common>(b) < static_cast<Common>(a) ? static_cast<Common>(b) : static_cast<Common>(a);
 }
 template <typename A, typename B>
   requires twin::ascendc::Numbers<A, B>
 constexpr std::common_type_t<A, B> max(A a, B b) {
-  using T = std::common_type_t<A, B>;
-  return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+  using Common = std::common_type_t<A, B>;
+  return static_cast<Common>(a) < static_cast<Common>(b) ? static_cast<Common>(b) : static_cast<Common>(a);
 }
 constexpr uint64_t sbitset0(uint64_t bits, int64_t at) { return bits & ~(uint64_t{1} << at); }
 constexpr uint64_t sbitset1(uint64_t bits, int64_t at) { return bits | uint64_t{1} << at; }
