@@ -20,7 +20,17 @@ foreach(folder twin/acl twin/ascendc twin/hccl twin/opapi ops/ascendc ops/cuda c
   endforeach()
 endforeach()
 set_target_properties(trireme PROPERTIES INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib")
-set_target_properties(${own_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow")
+# Those that use what the program has loaded have no path, here or there. Where CMake builds without one, it would keep room
+# for the installed path as a row of colons, and each of those means the current folder.
+foreach(target IN LISTS own_libraries)
+  get_target_property(without ${target} SKIP_BUILD_RPATH)
+  if(without)
+    list(APPEND pathless ${target})
+  endif()
+endforeach()
+set(libraries_with_path ${own_libraries})
+list(REMOVE_ITEM libraries_with_path ${pathless} "")
+set_target_properties(${libraries_with_path} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow")
 install(TARGETS trireme RUNTIME DESTINATION bin COMPONENT Program)
 install(TARGETS ${own_libraries} LIBRARY DESTINATION lib COMPONENT Program)
 install(FILES LICENSE DESTINATION share/doc/trireme COMPONENT Program)
