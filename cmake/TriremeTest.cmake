@@ -56,9 +56,10 @@ endfunction()
 # A test that is a script: trireme_script_test(layers LABEL setup COMMAND scripts/check_layers)
 # LONG: only scripts/test --full runs it, because others cover what it covers, less closely.
 # SERIAL: alone, for what it compares takes all cores, or time matters to it. LOCK: never at once with others of that word,
-# because they use the same folder or port.
+# because they use the same folder or port. COST: about its seconds, for those of over a minute: they start first, so that no
+# core waits for one at the end.
 function(trireme_script_test name)
-  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT;LOCK" "COMMAND;ENV" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT;LOCK;COST" "COMMAND;ENV" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 1200)  # a hang, even where the host takes most of the time away
   endif()
@@ -74,5 +75,8 @@ function(trireme_script_test name)
   endif()
   if(T_LOCK)
     set_tests_properties(${T_LABEL}.${name} PROPERTIES RESOURCE_LOCK ${T_LOCK})
+  endif()
+  if(T_COST)
+    set_tests_properties(${T_LABEL}.${name} PROPERTIES COST ${T_COST})
   endif()
 endfunction()
