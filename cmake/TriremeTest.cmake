@@ -4,7 +4,7 @@
 # Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
 # A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
 # SANITIZED: also run in the address and thread sanitizer builds. ONE_THREAD: of these only in the first, for what it tests
-# starts no thread.
+# starts no thread, or only such as another test starts.
 set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
     --mca mpi_yield_when_idle 1 --quiet)
 add_custom_target(sanitized_tests)
