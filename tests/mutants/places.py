@@ -90,12 +90,25 @@ def place_of(mutant, text):
     return begin + found[0].start(), begin + found[0].end()
 
 
-def mutate_text(text, mutants):
-    """All mutants of one file; each learns the line on which it stands."""
+def apart(text, mutants):
+    """Begin, end and mutant, in the order of the text."""
     places = sorted(((*place_of(mutant, text), mutant) for mutant in mutants), key=lambda place: place[0])
     for (_, end, one), (begin, _, other) in zip(places, places[1:]):
         if begin < end:
             raise SystemExit(f"mutate: {one.file}: {one.name} and {other.name} overlap; let them stand apart")
+    return places
+
+
+def by_file(mutants):
+    files = {}
+    for mutant in mutants:
+        files.setdefault(mutant.file, []).append(mutant)
+    return files
+
+
+def mutate_text(text, mutants):
+    """All mutants of one file; each learns the line on which it stands."""
+    places = apart(text, mutants)
     # Not optimised: a mutated file is compiled for a few short tests.
     result, done = f'#pragma GCC optimize("O0")\n#include "{HEADER}"\n', 0
     for begin, end, mutant in places:
@@ -118,9 +131,7 @@ def fits(mutant, root):
 
 def write_tree(root, tree, mutants):
     """The sources, with the mutants; what is the same as before keeps its time, so that a build has little to do."""
-    by_file = {}
-    for mutant in mutants:
-        by_file.setdefault(mutant.file, []).append(mutant)
+    waiting = by_file(mutants)
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -128,8 +139,8 @@ def write_tree(root, tree, mutants):
         if not source.is_file():
             continue
         content = source.read_bytes()
-        if name in by_file:
-            content = mutate_text(content.decode(), by_file.pop(name)).encode()
+        if name in waiting:
+            content = mutate_text(content.decode(), waiting.pop(name)).encode()
         if not target.is_file() or target.read_bytes() != content:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
