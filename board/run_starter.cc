@@ -267,7 +267,7 @@ void RunStarter::Look(Process& process) {
 Json RunStarter::Stop(const Json& form) {
   const Json directory = form.is_object() ? form.value("directory", Json()) : Json();
   for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
-    if (process->plan.output.string() != directory) continue;
+    if (Json(process->plan.output.string()) != directory) continue;
     Look(*process);
     if (process->ended) throw ApiError{.status = 409, .message = "this run has ended already"};
     kill(process->id, SIGUSR1);

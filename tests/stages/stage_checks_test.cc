@@ -1,5 +1,5 @@
-// What a stage refuses before any work, and what its rules say of a run. Each case starts from a run that is accepted and
-// changes what its name says. Losses of pairs: tests/parallel/objectives/pair_losses_test.cc.
+// What a stage refuses before any work, and what its rules say of a run. Each case starts from a run that is accepted
+// and changes what its name says. Losses of pairs: tests/parallel/objectives/pair_losses_test.cc.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -270,8 +270,7 @@ TEST(SamplerChecks, AServerThatCannotFollowIsRefused) {
     };
   };
   ExpectAccepted(STAGE_GRPO, served([](Config&) {}));
-  ExpectRefused(STAGE_GRPO, "are one turn",
-                served([](Config& c) { c.mutable_rl()->set_environment("program:a"); }));
+  ExpectRefused(STAGE_GRPO, "are one turn", served([](Config& c) { c.mutable_rl()->set_environment("program:a"); }));
   const auto weights = [&](TuningKind kind, const std::string& reload) {
     return served([=](Config& c) {
       c.mutable_rl()->mutable_sampler()->set_weights("shared");
