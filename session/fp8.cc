@@ -68,10 +68,15 @@ void ApplyFp8(LayerGraph& graph, const Config& config) {
   }
   RefuseOtherCodes(config);
   RefuseDevice(config);
-  PackBase(graph, kFp8Storage, {"model.fp8_skip", {model.fp8_skip().begin(), model.fp8_skip().end()}});
+  const TargetNames skipped{"model.fp8_skip", {model.fp8_skip().begin(), model.fp8_skip().end()}};
+  if (config.tuning().kind() == TUNING_LORA) {
+    PackBase(graph, kFp8Storage, skipped);
+  } else {
+    CastProducts(graph, skipped);
+  }
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, SplitOf(config.parallel()))) {
-      if (!parameter.packed) continue;
+      if (!parameter.packed && !parameter.cast_to_fp8) continue;
       CheckSizes(parameter);
       CheckCopies(parameter, config.parallel().tensor());
     }

@@ -345,7 +345,7 @@ constexpr OtherName kNames[] = {
     {"deterministic npu_deterministic", "run.deterministic", ""},
     // what is missing
     {"fp8 fp8_recipe fp8_format fp8_param_gather fp8_backend fp8_enable_fsdp_float8_all_gather", "",
-     "training in fp8 is not supported; model.fp8 has the frozen weights of a LoRA run in it", true},
+     "model.fp8: rows has products in FP8, a scale for each token and output channel; there is no other recipe", true},
     {"task_type num_labels problem_type", "", "only causal language models and reward models are trained", true},
     {"use_galore galore_target galore_rank galore_scale galore_layerwise galore_quantization galore_optim_per_parameter use_apollo "
      "apollo_target apollo_rank apollo_scale apollo_scale_type apollo_layerwise use_badam badam_mode badam_switch_mode badam_switch_interval "

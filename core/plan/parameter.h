@@ -37,6 +37,7 @@ struct Parameter {
   bool added = false;      // not part of the model, such as a low-rank pair: absent from a model's files
   bool is_buffer = false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
   std::optional<PackedStorage> packed = {};  // stored in 4 or 8 bits a weight; nullopt: in the type of the computation
+  bool cast_to_fp8 = false;                  // stored so, and multiplied in e4m3
 };
 
 // One file tensor that is the whole parameter.

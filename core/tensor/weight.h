@@ -25,6 +25,8 @@ struct Weight {
   // In place of a value, of a weight that is not trained; what it decodes to is MatrixOf (ops/dequantise).
   std::shared_ptr<PackedWeight> packed = {};
 
+  bool cast_to_fp8 = false;  // its products are in e4m3, to which the value is cast for each of them
+
   bool trained() const { return gradient.defined(); }
   // The tensor to accumulate into.
   at::Tensor gradient_sum() const {

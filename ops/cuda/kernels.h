@@ -214,6 +214,7 @@ struct Kernels {
   int (*largest_of_rows)(const CastRowsArgs&, void* stream);
   int (*cast_rows)(const CastRowsArgs&, void* stream);
   int (*turn_bytes)(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
+  int (*cast_turned)(const void* from, const float* scales, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 };
 
 using KernelsFunction = const Kernels*();
@@ -248,5 +249,6 @@ int Dequantise(const DequantiseArgs&, bool bf16, void* stream);
 int LargestOfRows(const CastRowsArgs&, void* stream);
 int CastRows(const CastRowsArgs&, void* stream);
 int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
+int CastTurned(const void* from, const float* scales, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 
 }  // namespace trireme::cuda

@@ -196,6 +196,7 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .dequantise = Dequantise,
                              .largest_of_rows = LargestOfRows,
                              .cast_rows = CastRows,
-                             .turn_bytes = TurnBytes};
+                             .turn_bytes = TurnBytes,
+                             .cast_turned = CastTurned};
   return &table;
 }

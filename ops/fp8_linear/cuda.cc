@@ -39,12 +39,20 @@ CastRows Cast(const at::Tensor& rows, const at::Tensor& factors, const SplitCont
   return cast;
 }
 
-at::Tensor Turned(const at::Tensor& codes) {
-  const int64_t rows = codes.size(0), columns = codes.size(1);
-  const at::Tensor turned = at::empty({columns, rows}, codes.options());
-  CheckLaunch(CudaKernels().turn_bytes(codes.const_data_ptr<uint8_t>(), turned.data_ptr<uint8_t>(), rows, columns,
-                                       CudaStream()),
-              "turn_bytes");
+// [in, out]
+at::Tensor TurnedCodes(const Fp8Matrix& matrix) {
+  const at::Tensor& from = matrix.codes.defined() ? matrix.codes : matrix.source;
+  const int64_t rows = from.size(0), columns = from.size(1);
+  const at::Tensor turned = at::empty({columns, rows}, from.options().dtype(at::kByte));
+  uint8_t* to = turned.data_ptr<uint8_t>();
+  if (matrix.codes.defined()) {
+    CheckLaunch(CudaKernels().turn_bytes(from.const_data_ptr<uint8_t>(), to, rows, columns, CudaStream()),
+                "turn_bytes");
+    return turned;
+  }
+  CheckLaunch(CudaKernels().cast_turned(from.const_data_ptr(), matrix.scales.const_data_ptr<float>(), to, rows, columns,
+                                        CudaStream()),
+              "cast_turned");
   return turned;
 }
 
@@ -65,13 +73,18 @@ std::string WhyNoCudaFp8(const Fp8Case& c) {
 
 at::Tensor CudaFp8Linear(const Fp8Case& c) {
   const CastRows cast = Cast(c.rows, {}, c.largest);
-  return Product(cast, Fp8CodesOf(c.weight), Fp8ScalesOf(c.weight).unsqueeze(0), c.bias);
+  return Product(cast, c.matrix.codes, c.matrix.scales.unsqueeze(0), c.bias);
 }
 
 at::Tensor CudaFp8InputGradient(const Fp8Case& c) {
-  const CastRows cast = Cast(c.rows, Fp8ScalesOf(c.weight).to(at::kBFloat16), c.largest);
-  const at::Tensor turned = Turned(Fp8CodesOf(c.weight));
+  const CastRows cast = Cast(c.rows, c.matrix.scales.to(at::kBFloat16), c.largest);
+  const at::Tensor turned = TurnedCodes(c.matrix);
   return Product(cast, turned, at::ones({1, turned.size(0)}, cast.scales.options()), {});
+}
+
+Fp8Matrix CudaCastToFp8(const at::Tensor& matrix, const SplitContraction::Largest& largest) {
+  const CastRows cast = Cast(matrix, {}, largest);
+  return {.codes = cast.codes.view(at::kByte), .scales = cast.scales.squeeze(1)};
 }
 
 }  // namespace trireme

@@ -9,7 +9,9 @@ namespace trireme {
 
 std::string WhyNoCudaFp8(const Fp8Case& c);
 at::Tensor CudaFp8Linear(const Fp8Case& c);
-// The codes of the weight are turned first, for every product: keeping both forms would double the memory.
+// The codes of the weight are turned first, for every product, or cast turned: keeping both forms would double the
+// memory.
 at::Tensor CudaFp8InputGradient(const Fp8Case& c);
+Fp8Matrix CudaCastToFp8(const at::Tensor& matrix, const SplitContraction::Largest& largest);
 
 }  // namespace trireme

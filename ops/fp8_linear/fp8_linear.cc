@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "core/packing/e4m3.h"
-#include "ops/dequantise/dequantise.h"
 #include "ops/fp8_linear/cuda.h"
 #include "ops/fp8_linear/fp8_matrix.h"
 #include "ops/operator.h"
@@ -22,41 +21,54 @@ at::Tensor ScalesOf(const at::Tensor& largest) {
   return power.to(at::kInt).mul_(1 << 23).view(at::kFloat);
 }
 
-at::Tensor Matrix(const PackedWeight& weight) { return DecodedMatrix(weight); }
+at::Tensor CodesOf(const at::Tensor& rows, const at::Tensor& scales) {
+  return rows.to(at::kFloat).div(scales.unsqueeze(1)).to(at::kFloat8_e4m3fn);
+}
+
+// What the codes mean, in the type of the rows.
+at::Tensor Decoded(const Fp8Case& c) {
+  const Fp8Matrix& matrix = c.matrix;
+  const at::Tensor codes =
+      matrix.codes.defined() ? matrix.codes.view(at::kFloat8_e4m3fn) : CodesOf(matrix.source, matrix.scales);
+  return codes.to(at::kFloat).mul_(matrix.scales.unsqueeze(1)).to(c.rows.scalar_type());
+}
 
 at::Tensor ReferenceLinear(const Fp8Case& c) {
   const at::Tensor rounded = RoundedToFp8(c.rows, c.largest);
-  const at::Tensor y = at::mm(rounded, Matrix(c.weight).t());
+  const at::Tensor y = at::mm(rounded, Decoded(c).t());
   return c.bias.defined() ? y.add_(c.bias) : y;
 }
 
 at::Tensor ReferenceInputGradient(const Fp8Case& c) {
-  const at::Tensor scales = Fp8ScalesOf(c.weight).to(c.rows.scalar_type());
+  const at::Tensor scales = c.matrix.scales.to(c.rows.scalar_type());
   const at::Tensor rounded = RoundedToFp8(c.rows * scales, c.largest);
-  return at::mm(rounded.div_(scales), Matrix(c.weight));
+  return at::mm(rounded.div_(scales), Decoded(c));
 }
 
-struct InputGradient {
-  at::Tensor (*function)(const Fp8Case&) = nullptr;
+at::Tensor LargestOfRows(const at::Tensor& rows, const SplitContraction::Largest& largest) {
+  at::Tensor of_rows = rows.abs().amax(1).to(at::kFloat);
+  if (largest) largest(of_rows);
+  return of_rows;
+}
+
+Fp8Matrix ReferenceCast(const at::Tensor& matrix, const SplitContraction::Largest& largest) {
+  const at::Tensor scales = ScalesOf(LargestOfRows(matrix, largest));
+  return {.codes = CodesOf(matrix, scales).view(at::kByte), .scales = scales};
+}
+
+// Beside the product: the other direction's, and how a matrix that is stored otherwise becomes codes.
+struct BesideProduct {
+  at::Tensor (*input_gradient)(const Fp8Case&) = nullptr;
+  Fp8Matrix (*cast)(const at::Tensor& matrix, const SplitContraction::Largest& largest) = nullptr;
 };
 
-const ImplementationList<Fp8Case, decltype(&ReferenceLinear), InputGradient> kFp8Linear{
+const ImplementationList<Fp8Case, decltype(&ReferenceLinear), BesideProduct> kFp8Linear{
     "fp8_linear",
-    {{"cublas", WhyNoCudaFp8, CudaFp8Linear, {CudaFp8InputGradient}},
-     {"aten", nullptr, ReferenceLinear, {ReferenceInputGradient}}}};
+    {{"cublas", WhyNoCudaFp8, CudaFp8Linear, {CudaFp8InputGradient, CudaCastToFp8}},
+     {"aten", nullptr, ReferenceLinear, {ReferenceInputGradient, ReferenceCast}}}};
 
-std::shared_ptr<PackedWeight> RandomFp8(int64_t rows, int64_t columns, const at::TensorOptions& options) {
-  const PackedPart part{.name = "weight",
-                        .matrix_rows = rows,
-                        .matrix_columns = columns,
-                        .rows = rows,
-                        .columns = columns,
-                        .local_stride = columns};
-  auto weight = std::make_shared<PackedWeight>(PlaceParts(kFp8Storage, {part}), Shape{rows, columns},
-                                               c10::typeMetaToScalarType(options.dtype()));
-  weight->bytes = at::randint(0x70, {weight->parts().bytes}, options.dtype(at::kByte));
-  weight->bytes.narrow(0, rows * columns, rows * static_cast<int64_t>(sizeof(float))).view(at::kFloat).fill_(1);
-  return weight;
+SplitContraction::Largest InputsOf(const SplitContraction* split) {
+  return split == nullptr ? SplitContraction::Largest{} : split->inputs;
 }
 
 // A square matrix.
@@ -65,11 +77,12 @@ std::vector<BenchCase> BenchFp8Linear(const BenchSize& s) {
   const int64_t width = std::min<int64_t>(s.columns, 1024) / 16 * 16;
   if (width == 0) return {};
   const at::Tensor x = BenchInput({s.rows, width}, s.type);
-  const std::shared_ptr<PackedWeight> weight = RandomFp8(width, width, x.options());
-  return {{.forward_bytes = static_cast<double>(2 * x.nbytes() + weight->bytes.nbytes()),
+  const Fp8Matrix weight{.codes = at::randint(0x70, {width, width}, x.options().dtype(at::kByte)),
+                         .scales = at::ones({width}, x.options().dtype(at::kFloat))};
+  return {{.forward_bytes = static_cast<double>(2 * x.nbytes() + weight.codes.nbytes()),
            .run =
                [=] {
-                 Fp8Linear(x, *weight, at::Tensor(), nullptr);
+                 Fp8Linear(x, weight, at::Tensor(), nullptr);
                  return BenchCase::Tensors{};
                },
            .shape = {s.rows, width, width}}};
@@ -77,15 +90,14 @@ std::vector<BenchCase> BenchFp8Linear(const BenchSize& s) {
 
 std::vector<CaseReport> ReportFp8Linear(const at::Tensor& like) {
   if (like.scalar_type() == at::kHalf) return {};
-  const PackedWeight none(PlaceParts(kFp8Storage, {}), {0, 0}, like.scalar_type());
-  return {kFp8Linear.Report("[any, any]", {like, none})};
+  return {kFp8Linear.Report("[any, any]", {like, Fp8Matrix{}})};
 }
 
 }  // namespace
 
 Operator operators::fp8_linear() {
   return {.name = kFp8Linear.op(),
-          .summary = "a frozen linear layer in e4m3, a scale for each token and output channel",
+          .summary = "a linear layer in e4m3, a scale for each token and output channel",
           .implementations = kFp8Linear.names(),
           .report = ReportFp8Linear,
           .bench = BenchFp8Linear};
@@ -93,23 +105,33 @@ Operator operators::fp8_linear() {
 
 at::Tensor RoundedToFp8(const at::Tensor& x, const SplitContraction::Largest& largest) {
   const at::NoGradGuard no_graph;
-  at::Tensor of_rows = x.abs().amax(1).to(at::kFloat);
-  if (largest) largest(of_rows);
-  const at::Tensor scales = ScalesOf(of_rows).unsqueeze(1);
-  return x.to(at::kFloat).div(scales).to(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scales).to(x.scalar_type());
+  const at::Tensor scales = ScalesOf(LargestOfRows(x, largest));
+  return CodesOf(x, scales).to(at::kFloat).mul_(scales.unsqueeze(1)).to(x.scalar_type());
 }
 
-at::Tensor Fp8Linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias,
+// Ranks that split the inputs of a matrix have a part of each of its rows.
+Fp8Matrix Fp8MatrixOf(const Weight& weight, const SplitContraction* split) {
+  if (!weight.cast_to_fp8) return Fp8MatrixOf(*weight.packed);
+  const at::NoGradGuard no_graph;
+  return kFp8Linear.Choose({weight.value, Fp8Matrix{}}).backward.cast(weight.value, InputsOf(split));
+}
+
+Fp8Matrix Fp8MatrixAgain(const Weight& weight, const at::Tensor& scales) {
+  if (!weight.cast_to_fp8) return Fp8MatrixOf(*weight.packed);
+  return {.codes = {}, .scales = scales, .source = weight.value};
+}
+
+at::Tensor Fp8Linear(const at::Tensor& x, const Fp8Matrix& weight, const at::Tensor& bias,
                      const SplitContraction* split) {
   const at::NoGradGuard no_graph;
-  const Fp8Case given{x, weight, bias, split == nullptr ? SplitContraction::Largest{} : split->inputs};
+  const Fp8Case given{x, weight, bias, InputsOf(split)};
   return kFp8Linear.Choose(given).forward(given);
 }
 
-at::Tensor Fp8InputGradient(const at::Tensor& y_gradient, const PackedWeight& weight, const SplitContraction* split) {
+at::Tensor Fp8InputGradient(const at::Tensor& y_gradient, const Fp8Matrix& weight, const SplitContraction* split) {
   const at::NoGradGuard no_graph;
   const Fp8Case given{y_gradient, weight, {}, split == nullptr ? SplitContraction::Largest{} : split->outputs};
-  return kFp8Linear.Choose(given).backward.function(given);
+  return kFp8Linear.Choose(given).backward.input_gradient(given);
 }
 
 }  // namespace trireme

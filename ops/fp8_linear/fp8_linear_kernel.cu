@@ -1,4 +1,5 @@
-// Rows to e4m3 with a power of two as their scale, in one pass over memory; and matrices of bytes turned.
+// Rows to e4m3 with a power of two as their scale, in one pass over memory; and matrices turned, of bytes or while they
+// are cast.
 #include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
 
@@ -157,16 +158,44 @@ __device__ inline uint32_t ByteColumn(const uint32_t* rows, int k) {
   return __byte_perm(__byte_perm(rows[0], rows[1], pick), __byte_perm(rows[2], rows[3], pick), 0x5410);
 }
 
+// 16 codes of a row.
+struct StoredCodes {
+  const uint8_t* from;
+
+  __device__ inline Pack<uint32_t, 4> Get(int64_t /*row*/, int64_t at) const {
+    return *reinterpret_cast<const Pack<uint32_t, 4>*>(from + at);
+  }
+};
+
+// The same of a matrix in bf16, under scales that are known.
+struct CastCodes {
+  const Bf16* from;
+  const float* scales;
+
+  __device__ inline Pack<uint32_t, 4> Get(int64_t row, int64_t at) const {
+    const float inverse = __uint_as_float((254 - (__float_as_uint(scales[row]) >> 23)) << 23);
+    Pack<uint32_t, 4> codes;
+    auto* half = reinterpret_cast<uint8_t*>(&codes);
+    float x[N];
+#pragma unroll
+    for (int i = 0; i < 16; i += N) {
+      Unpack(LoadRaw<N>(from + at + i), x);
+      StoreCodes(x, inverse, half + i);
+    }
+    return codes;
+  }
+};
+
 // The last tiles may be smaller, in steps of 16.
+template <class Source>
 __global__ void __launch_bounds__(kTurnThreads)
-    TurnKernel(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns) {
+    TurnKernel(const Source source, uint8_t* to, int64_t rows, int64_t columns) {
   __shared__ Pack<uint32_t, 4> tile[kTile][kPacksOfRow];
   const int64_t row = static_cast<int64_t>(blockIdx.y) * kTile, column = static_cast<int64_t>(blockIdx.x) * kTile;
   for (int i = threadIdx.x; i < kTile * kPacksOfRow; i += kTurnThreads) {
     const int r = i / kPacksOfRow, pack = i % kPacksOfRow;
     if (row + r >= rows || column + pack * 16 >= columns) continue;
-    tile[r][pack ^ (r / kRowsOfThread)] =
-        *reinterpret_cast<const Pack<uint32_t, 4>*>(from + (row + r) * columns + column + pack * 16);
+    tile[r][pack ^ (r / kRowsOfThread)] = source.Get(row + r, (row + r) * columns + column + pack * 16);
   }
   __syncthreads();
   const int group = threadIdx.x % 8, word = threadIdx.x / 8, first = group * kRowsOfThread;
@@ -181,6 +210,15 @@ __global__ void __launch_bounds__(kTurnThreads)
     for (int four = 0; four < 4; ++four) pack.at[four] = ByteColumn(words + 4 * four, k);
     *reinterpret_cast<Pack<uint32_t, 4>*>(to + (column + word * 4 + k) * rows + row + first) = pack;
   }
+}
+
+template <class Source>
+int Turn(const Source& source, uint8_t* to, int64_t rows, int64_t columns, void* stream) {
+  if (rows == 0 || columns == 0) return 0;
+  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
+                  static_cast<unsigned>((rows + kTile - 1) / kTile));
+  TurnKernel<<<grid, kTurnThreads, 0, On(stream)>>>(source, to, rows, columns);
+  return Launched();
 }
 
 }  // namespace
@@ -205,11 +243,11 @@ int LargestOfRows(const CastRowsArgs& a, void* stream) {
 }
 
 int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream) {
-  if (rows == 0 || columns == 0) return 0;
-  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
-                  static_cast<unsigned>((rows + kTile - 1) / kTile));
-  TurnKernel<<<grid, kTurnThreads, 0, On(stream)>>>(from, to, rows, columns);
-  return Launched();
+  return Turn(StoredCodes{from}, to, rows, columns, stream);
+}
+
+int CastTurned(const void* from, const float* scales, uint8_t* to, int64_t rows, int64_t columns, void* stream) {
+  return Turn(CastCodes{static_cast<const Bf16*>(from), scales}, to, rows, columns, stream);
 }
 
 }  // namespace trireme::cuda

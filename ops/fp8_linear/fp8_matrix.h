@@ -8,23 +8,25 @@
 
 namespace trireme {
 
+struct Fp8Matrix {
+  at::Tensor codes;        // [out, in] uint8; undefined: to be cast from `source`, under these scales
+  at::Tensor scales;       // [out] fp32
+  at::Tensor source = {};  // [out, in] in the type of the computation, of a weight that is stored so
+};
+
 struct Fp8Case {
   const at::Tensor& rows;  // of x, or of the gradient of y
-  const PackedWeight& weight;
+  const Fp8Matrix& matrix;
   const at::Tensor bias = {};
   const SplitContraction::Largest largest = {};
 };
 
-// [out, in] uint8
-inline at::Tensor Fp8CodesOf(const PackedWeight& weight) {
+// All codes as the rank's matrix has them, then all scales.
+inline Fp8Matrix Fp8MatrixOf(const PackedWeight& weight) {
   const Shape& shape = weight.shape();
-  return weight.bytes.narrow(0, 0, shape[0] * shape[1]).view({shape[0], shape[1]});
-}
-
-// [out] fp32: the last bytes.
-inline at::Tensor Fp8ScalesOf(const PackedWeight& weight) {
-  const int64_t size = weight.shape()[0] * static_cast<int64_t>(sizeof(float));
-  return weight.bytes.narrow(0, weight.parts().bytes - size, size).view(at::kFloat);
+  const int64_t size = shape[0] * static_cast<int64_t>(sizeof(float));
+  return {.codes = weight.bytes.narrow(0, 0, shape[0] * shape[1]).view({shape[0], shape[1]}),
+          .scales = weight.bytes.narrow(0, weight.parts().bytes - size, size).view(at::kFloat)};
 }
 
 }  // namespace trireme

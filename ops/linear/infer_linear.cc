@@ -99,7 +99,7 @@ Operator operators::infer_linear() {
 
 at::Tensor InferLinear(const at::Tensor& x, const Weight& weight, const Weight* bias, const SplitContraction* split) {
   const at::Tensor offset = bias == nullptr ? at::Tensor() : bias->value;
-  if (IsFp8(weight)) return Fp8Linear(x, *weight.packed, offset, split);
+  if (IsFp8(weight)) return Fp8Linear(x, Fp8MatrixOf(weight, split), offset, split);
   const at::Tensor matrix = MatrixOf(weight);
   const InferCase given{x, matrix, offset};
   return kInferLinear.Choose(given).forward(given);

@@ -27,10 +27,13 @@ void AddBiasGradient(const Weight& bias, const at::Tensor& output_gradient) {
   AddSumOfRows(output_gradient, sum);
 }
 
+at::Tensor ValueOf(const Weight* bias) { return bias == nullptr ? at::Tensor() : bias->value; }
+
 struct SavedLinear : torch::CustomClassHolder {
   const Weight *weight, *bias;
   std::function<at::Tensor()> again;
   const SplitContraction* split;
+  at::Tensor fp8_scales;  // of the weight, if its products are in e4m3
 };
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
@@ -44,7 +47,11 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     // A frozen weight does not need the input.
     if (weight->trained() && !input.again) context->save_for_backward({x});
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
-    return ProductOf({x, {}, input.split}, *weight, bias);
+    const LinearInput whole(x, {}, input.split);
+    if (!IsFp8(*weight)) return ProductOf(whole, *weight, bias);
+    const Fp8Matrix matrix = Fp8MatrixOf(*weight, input.split);
+    saved->fp8_scales = matrix.scales;
+    return Fp8Linear(x, matrix, ValueOf(bias), input.split);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -53,7 +60,9 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto holder = context->saved_data["saved"].toCapsule();
     auto* saved = static_cast<SavedLinear*>(holder.get());
     const Weight *weight = saved->weight, *bias = saved->bias;
-    at::Tensor input_gradient = InputGradientOf(output_gradient, *weight, saved->split);
+    at::Tensor input_gradient =
+        IsFp8(*weight) ? Fp8InputGradient(output_gradient, Fp8MatrixAgain(*weight, saved->fp8_scales), saved->split)
+                       : InputGradientOf(output_gradient, *weight, saved->split);
     const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
     WeightGradients::Add([weight, bias, output_gradient, x, again = std::move(saved->again)] {
       if (weight->trained()) AddWeightGradient(*weight, output_gradient, again ? again() : x);
@@ -163,13 +172,13 @@ void AddWeightGradient(const Weight& weight, const at::Tensor& output_gradient, 
 }
 
 at::Tensor ProductOf(const LinearInput& x, const Weight& weight, const Weight* bias) {
-  if (IsFp8(weight)) return Fp8Linear(x.value, *weight.packed, bias == nullptr ? at::Tensor() : bias->value, x.split);
+  if (IsFp8(weight)) return Fp8Linear(x.value, Fp8MatrixOf(weight, x.split), ValueOf(bias), x.split);
   if (bias == nullptr) return at::mm(x.value, MatrixOf(weight).t());
   return ProductWithBias(x.value, MatrixOf(weight), bias->value);
 }
 
 at::Tensor InputGradientOf(const at::Tensor& output_gradient, const Weight& weight, const SplitContraction* split) {
-  if (IsFp8(weight)) return Fp8InputGradient(output_gradient, *weight.packed, split);
+  if (IsFp8(weight)) return Fp8InputGradient(output_gradient, Fp8MatrixOf(weight, split), split);
   return at::mm(output_gradient, MatrixOf(weight));
 }
 

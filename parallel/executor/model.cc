@@ -99,6 +99,7 @@ std::vector<Layer> Model::LayersOf(const LayerGraph& graph, const ModelLayout& l
 // Places of packed weights on this rank, before anything has memory.
 void Model::Pack(int rank, at::ScalarType type) {
   for (Weights::Entry& entry : weights_->entries()) {
+    entry.weight.cast_to_fp8 = entry.parameter.cast_to_fp8;
     if (!entry.parameter.packed) continue;
     TRIREME_CHECK(!entry.parameter.trained) << entry.weight.name << " is packed and trained";
     entry.weight.packed = std::make_shared<PackedWeight>(PackedPartsOf(entry.parameter, entry.placement, rank),

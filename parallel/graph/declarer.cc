@@ -211,7 +211,8 @@ void Declarer::AddNorm(const std::string& role, int64_t size, bool partial, doub
 
 void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {
   parameter.trained = IsTrained(parameter, roles);
-  if (IsPacked(parameter, roles)) parameter.packed = graph_.packing;
+  if (AreListed(layer_.packed, parameter, roles)) parameter.packed = graph_.packing;
+  parameter.cast_to_fp8 = AreListed(layer_.cast, parameter, roles);
   std::vector<LowRank> parts;
   for (size_t i = 0; i < roles.size(); ++i) {
     const std::string& role = roles[i];
@@ -235,10 +236,11 @@ bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::stri
                    ": they are fused into one matrix; name all of them or none");
 }
 
-bool Declarer::IsPacked(const Parameter& parameter, const std::vector<std::string>& roles) const {
+bool Declarer::AreListed(const std::set<std::string>& projections, const Parameter& parameter,
+                         const std::vector<std::string>& roles) const {
   std::vector<std::string> packed, plain;
   for (const std::string& role : roles) {
-    const bool listed = role.ends_with(".weight") && layer_.packed.contains(role.substr(0, role.rfind('.')));
+    const bool listed = role.ends_with(".weight") && projections.contains(role.substr(0, role.rfind('.')));
     (listed ? packed : plain).push_back(Hf(role));
   }
   if (packed.empty() || plain.empty()) return plain.empty();

@@ -98,8 +98,9 @@ class Declarer {
   void Add(Parameter parameter, const std::vector<std::string>& roles);
   // Roles fused into one parameter are trained together or not at all.
   bool IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const;
-  // Roles fused into one parameter are packed together or not at all.
-  bool IsPacked(const Parameter& parameter, const std::vector<std::string>& roles) const;
+  // Roles fused into one parameter are packed, or cast, together or not at all.
+  bool AreListed(const std::set<std::string>& projections, const Parameter& parameter,
+                 const std::vector<std::string>& roles) const;
   ParameterDeclaration Declare(const std::string& role, std::vector<Dim> dims) const;
   ParameterDeclaration DeclareExperts(const std::string& role, int64_t experts, std::vector<Dim> of_each) const;
   void AddExpertStack(const std::string& role, int64_t experts, Dim outputs, Dim inputs, bool bias);

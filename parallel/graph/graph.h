@@ -38,6 +38,7 @@ struct Layer {
   // Further names under which files hold a weight again, by its role.
   std::map<std::string, std::vector<std::string>> repeated = {};
   std::set<std::string> packed = {};  // roles of projections ("attention.q") whose matrices are packed
+  std::set<std::string> cast = {};    // of those that are not, but multiplied in e4m3
 };
 
 // What a model that sees calls the tokens of images, and what it wants of their patches.
@@ -58,7 +59,7 @@ struct LayerGraph {
   std::optional<AdapterPlan> adapter = {};    // if layers have low-rank pairs: the adapter they form
   std::optional<ImageInputs> images = {};     // of a model that sees
   std::set<std::string> drawn = {};           // tensors that the model's files need not have: initial weights are drawn
-  std::optional<PackedStorage> packing = {};  // of the matrices that layers list as packed
+  std::optional<PackedStorage> packing = {};  // of the matrices that layers list as packed, or cast
 };
 
 // Of the embedding among the layers: 0 unless a vision tower precedes it.

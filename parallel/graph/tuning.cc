@@ -162,6 +162,20 @@ bool CanBePacked(const LayerGraph& graph, const Module& module, PackedStorage::K
   return DecoderOf(graph.layers[module.layer].spec) != nullptr && module.linear && module.in_block;
 }
 
+// Without those that the names mean.
+std::vector<Module> PackedModules(const LayerGraph& graph, const PackedStorage& storage, const TargetNames& except) {
+  const std::vector<Module> modules = ModulesOf(graph);
+  std::set<const Module*> plain;
+  for (const std::string& name : except.names) {
+    for (const Module* module : Matched(modules, except.key, name)) plain.insert(module);
+  }
+  std::vector<Module> packed;
+  for (const Module& module : modules) {
+    if (CanBePacked(graph, module, storage.kind) && !plain.contains(&module)) packed.push_back(module);
+  }
+  return packed;
+}
+
 // Every weight of the module: its matrix and its bias.
 void Train(LayerGraph& graph, const Module& module) {
   Layer& layer = graph.layers[module.layer];
@@ -321,14 +335,8 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
 }
 
 void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except) {
-  const std::vector<Module> modules = ModulesOf(graph);
-  std::set<const Module*> plain;
-  for (const std::string& name : except.names) {
-    for (const Module* module : Matched(modules, except.key, name)) plain.insert(module);
-  }
   graph.packing = storage;
-  for (const Module& module : modules) {
-    if (!CanBePacked(graph, module, storage.kind) || plain.contains(&module)) continue;
+  for (const Module& module : PackedModules(graph, storage, except)) {
     Layer& layer = graph.layers[module.layer];
     if (layer.trained && layer.trained->contains(module.role + ".weight")) {
       throw InputError(storage.kind == PackedStorage::Kind::kFp8 ? "model.fp8: " : "model.quantise: ", module.name,
@@ -343,6 +351,13 @@ void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames
     for (const auto& [role, name] : layer.hf_names) {
       if (!layer.packed.contains(WithoutLast(role))) layer.trained->insert(role);
     }
+  }
+}
+
+void CastProducts(LayerGraph& graph, const TargetNames& except) {
+  graph.packing = kFp8Storage;
+  for (const Module& module : PackedModules(graph, kFp8Storage, except)) {
+    graph.layers[module.layer].cast.insert(module.role);
   }
 }
 

@@ -49,6 +49,8 @@ void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts);
 // Marks the matrices of attention, mlp and experts as packed, except those that the names mean; nothing of them is
 // trained. Refuses matrices that the tuning trains as they are. For products in FP8 experts stay as they are.
 void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except);
+// The same matrices, stored as they are and multiplied in e4m3; they may be trained.
+void CastProducts(LayerGraph& graph, const TargetNames& except);
 
 // Whether training needs to know what pairs started with: the weights beside them have lost it.
 inline bool KeepsInitial(const LayerGraph& graph) { return graph.adapter && !graph.adapter->init.empty(); }

@@ -27,7 +27,7 @@ Projection::Projection(const Place& place, const std::string& role, const std::v
   if (split_inputs) first_input_ = place.tensor_rank * matrix->placement.LocalShape().back();
   if (split_inputs) inputs_ = place.tensor;
   if (pairs_) magnitudes_ = FindMagnitudes(place.weights, role_);
-  if (matrix->parameter.packed != kFp8Storage) return;
+  if (!IsFp8(*weight_)) return;
   const std::vector<Dim>& dims = matrix->placement.declaration().dims;
   split_ = {.inputs = LargestOver(dims.back(), place.tensor), .outputs = LargestOver(dims.front(), place.tensor)};
 }

@@ -10,6 +10,7 @@
 
 #include "core/packing/e4m3.h"
 #include "ops/dequantise/dequantise.h"
+#include "ops/linear/infer_linear.h"
 #include "ops/linear/linear.h"
 #include "tests/ops/compare.h"
 
@@ -89,6 +90,43 @@ TEST(Fp8Linear, MultipliesTheCodes) {
   }
 }
 
+// A weight that is trained has the products of one that is stored in codes; its own gradient is of what was not
+// rounded.
+TEST(Fp8Linear, CastsWhatIsTrained) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor matrix = WideRandom(32, 48, type), bias = at::randn({32}).to(type),
+                     seed = WideRandom(21, 32, type), values = WideRandom(21, 48, type);
+    const Weight stored = WholeWeight(matrix), offset{"b", bias, {}};
+    Weight trained{.name = "w", .value = matrix, .gradient = at::ones({32, 48})};
+    trained.cast_to_fp8 = true;
+    const auto pass = [&](const Weight& weight) {
+      const at::Tensor x = values.clone().set_requires_grad(true), y = Linear(x, weight, &offset);
+      y.backward(seed);
+      return std::pair(y.detach(), x.grad());
+    };
+    const auto [y, x_gradient] = pass(trained);
+    const auto [wanted, wanted_gradient] = pass(stored);
+    EXPECT_TRUE(at::equal(y, wanted));
+    EXPECT_TRUE(at::equal(x_gradient, wanted_gradient));
+    const at::Tensor plain = at::mm(seed.to(at::kFloat).t(), values.to(at::kFloat)) + 1;
+    EXPECT_LT(RelativeError(trained.gradient, plain), Tolerance(type));
+    EXPECT_TRUE(at::equal(InferLinear(values, trained, &offset), wanted));
+  }
+}
+
+// Ranks that split a row of a weight agree on its scale.
+TEST(Fp8Linear, CastsPartsAsTheWhole) {
+  const at::Tensor matrix = WideRandom(32, 96, at::kFloat);
+  Weight whole{.name = "w", .value = matrix, .gradient = {}}, half = whole;
+  whole.cast_to_fp8 = half.cast_to_fp8 = true;
+  half.value = matrix.narrow(1, 0, 48).contiguous();
+  const SplitContraction split{
+      .inputs = [&](const at::Tensor& of_rows) { at::Tensor(of_rows).copy_(matrix.abs().amax(1)); }, .outputs = {}};
+  const Fp8Matrix all = Fp8MatrixOf(whole, nullptr), part = Fp8MatrixOf(half, &split);
+  EXPECT_TRUE(at::equal(part.scales, all.scales));
+  EXPECT_TRUE(at::equal(part.codes, all.codes.narrow(1, 0, 48)));
+}
+
 // Two ranks with half of the columns each, then with half of the rows: they agree on the largest of every row.
 TEST(Fp8Linear, SplitRowsAreRoundedAsWholeOnes) {
   const at::Tensor matrix = WideRandom(64, 96, at::kFloat), x = WideRandom(30, 96, at::kFloat),
@@ -107,11 +145,11 @@ TEST(Fp8Linear, SplitRowsAreRoundedAsWholeOnes) {
   const SplitContraction split{.inputs = largest_of(x), .outputs = largest_of(scaled)};
   for (int64_t rank = 0; rank < 2; ++rank) {
     const Weight columns = Fp8Weight(matrix, 0, 64, 48 * rank, 48), rows = Fp8Weight(matrix, 32 * rank, 32, 0, 96);
-    y += Fp8Linear(x.narrow(1, 48 * rank, 48).contiguous(), *columns.packed, {}, &split);
-    back += Fp8InputGradient(gradient.narrow(1, 32 * rank, 32).contiguous(), *rows.packed, &split);
+    y += Fp8Linear(x.narrow(1, 48 * rank, 48).contiguous(), Fp8MatrixOf(*columns.packed), {}, &split);
+    back += Fp8InputGradient(gradient.narrow(1, 32 * rank, 32).contiguous(), Fp8MatrixOf(*rows.packed), &split);
   }
-  EXPECT_LT(RelativeError(y, Fp8Linear(x, *whole.packed, {}, nullptr)), 1e-6);
-  EXPECT_LT(RelativeError(back, Fp8InputGradient(gradient, *whole.packed, nullptr)), 1e-6);
+  EXPECT_LT(RelativeError(y, Fp8Linear(x, Fp8MatrixOf(*whole.packed), {}, nullptr)), 1e-6);
+  EXPECT_LT(RelativeError(back, Fp8InputGradient(gradient, Fp8MatrixOf(*whole.packed), nullptr)), 1e-6);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ from bitsandbytes.nn import Linear4bit
 
 from lora_adapters import ADAPTERS, experts_of, is_gate_up, make_adapted, two_blocks
 
-FP8 = "fp8"  # in STORAGES: products in e4m3, not bitsandbytes' codes
+FP8, FP8_IN_FULL = "fp8", "fp8 in full"  # in STORAGES: products in e4m3, not bitsandbytes' codes; in full: no adapter
 NF4 = dict(quant_type="nf4", blocksize=64, compress_statistics=True)
 # What the program is told, and bitsandbytes.
 STORAGES = {
@@ -20,6 +20,7 @@ STORAGES = {
     "fp4": (["model.quantise=fp4", "model.quantise_block=32"], dict(NF4, quant_type="fp4", blocksize=32)),
     "int8": (["model.quantise=int8"], None),
     "fp8": (["model.fp8=rows"], FP8),
+    "fp8 in full": (["model.fp8=rows", "tuning.kind=full"], FP8_IN_FULL),
 }
 
 
@@ -75,17 +76,17 @@ def fp8_rows(matrix):
 
 
 class Fp8Product(torch.autograd.Function):
-    """x Wᵀ of rounded rows; the gradient of y has W's scales in it when it is rounded."""
+    """x Wᵀ of rounded rows; the gradient of y has W's scales in it when it is rounded for x's, and is as it is for W's."""
     @staticmethod
     def forward(context, x, weight):
         rounded, scales = fp8_rows(weight)
-        context.save_for_backward(rounded, scales.T)
+        context.save_for_backward(rounded, scales.T, x)
         return fp8_rows(x)[0] @ rounded.T
 
     @staticmethod
     def backward(context, gradient):
-        rounded, scales = context.saved_tensors
-        return fp8_rows(gradient * scales)[0] / scales @ rounded, None
+        rounded, scales, x = context.saved_tensors
+        return fp8_rows(gradient * scales)[0] / scales @ rounded, gradient.T @ x if context.needs_input_grad[1] else None
 
 
 def multiply_in_fp8(model):
@@ -103,6 +104,9 @@ def load_packed(one, storage):
     if storage == FP8:
         multiply_in_fp8(base)
         return tuned_over(base, one.fused)
+    if storage == FP8_IN_FULL:
+        multiply_in_fp8(base)
+        return base
     pack_base(base, storage)
     return tuned_over(base, one.fused)
 

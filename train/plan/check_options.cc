@@ -65,14 +65,14 @@ void CheckWholeTensors(const Config& config) {
 
 // Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
 void CheckPackedTraining(const Config& config) {
+  const TuningConfig& tuning = config.tuning();
   const bool fp8 = config.model().fp8() != FP8_NONE;
   if (config.model().quantise() == QUANTISE_NONE && !fp8) return;
+  if (fp8 && tuning.kind() != TUNING_LORA) return;  // weights are stored as they are, and cast
   const std::string key = fp8 ? "model.fp8" : "model.quantise";
   const auto refuse = [&](const std::string& why) { throw InputError(key, ": ", why); };
-  const TuningConfig& tuning = config.tuning();
   if (tuning.kind() != TUNING_LORA) {
-    refuse(Concat(fp8 ? "weights in FP8" : "packed weights",
-                  " cannot be trained themselves; set tuning.kind: lora, or ", "leave ", key, " out"));
+    refuse("packed weights cannot be trained themselves; set tuning.kind: lora, or leave model.quantise out");
   }
   if (tuning.init() != ADAPTER_INIT_LORA) {
     refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");

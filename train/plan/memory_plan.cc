@@ -115,7 +115,7 @@ class Planner {
     if (!in_.graph.packing) return most;
     for (const size_t layer : layers) {
       for (const Parameter& parameter : ParametersOf(in_.graph, in_.graph.layers[layer], SplitOf(parallel_))) {
-        if (!parameter.packed) continue;
+        if (!parameter.packed && !parameter.cast_to_fp8) continue;
         const Shape shape = Placement(parameter.declaration, in_.grids).LocalShape();
         most = std::max(most, shape[shape.size() - 2] * shape.back());
       }

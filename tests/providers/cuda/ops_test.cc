@@ -452,8 +452,27 @@ TEST_P(CudaOps, Fp8Linear) {
             .copy_(at::exp2(at::randint(-9, -5, {out}, options_)));
         const at::Tensor bias = Random({out});
         const SplitContraction* where = split ? &contraction : nullptr;
-        return Tensors{Fp8Linear(Random({rows, in}), *packed, bias, where),
-                       Fp8InputGradient(Random({rows, out}), *packed, where)};
+        return Tensors{Fp8Linear(Random({rows, in}), Fp8MatrixOf(*packed), bias, where),
+                       Fp8InputGradient(Random({rows, out}), Fp8MatrixOf(*packed), where)};
+      });
+    }
+  }
+}
+
+// Of a weight that is stored in bf16: cast for the one product, cast and turned for the other.
+TEST_P(CudaOps, Fp8CastForEachProduct) {
+  for (const auto& [rows, in, out] : {std::tuple{37, 48, 32}, std::tuple{130, 3584, 144}, std::tuple{16, 64, 4112}}) {
+    for (const bool split : {false, true}) {
+      const auto twice = [](const at::Tensor& of_rows) { at::Tensor(of_rows).mul_(2); };
+      const SplitContraction contraction{.inputs = twice, .outputs = twice};
+      Compare("fp8_linear", GetParam() == at::kFloat ? "aten" : "cublas", Tolerance(), [&] {
+        Weight weight{.name = "w", .value = Random({out, in}), .gradient = {}};
+        weight.cast_to_fp8 = true;
+        const SplitContraction* where = split ? &contraction : nullptr;
+        const Fp8Matrix matrix = Fp8MatrixOf(weight, where);
+        return Tensors{Fp8Linear(Random({rows, in}), matrix, {}, where),
+                       Fp8InputGradient(Random({rows, out}), Fp8MatrixAgain(weight, matrix.scales), where),
+                       matrix.codes.to(at::kFloat), matrix.scales};
       });
     }
   }
