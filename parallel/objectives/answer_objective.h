@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/objectives/log_probs.h"
 
 namespace trireme {
@@ -17,11 +18,11 @@ struct Answers {
   std::vector<double> logits;  // by document: the sum over all trained labels of their mean logit over the vocabulary
   const PassInput& input;
   const BatchTotals& totals;
+  const AnswerFacts& facts = input.facts.Get<AnswerFacts>();
+  const AnswerTotals& kinds = totals.facts.Get<AnswerTotals>();
 
   size_t size() const { return log_probs.size(); }
-  double reference(size_t document) const {
-    return input.answers.reference.empty() ? 0 : input.answers.reference[document];
-  }
+  double reference(size_t document) const { return facts.reference.empty() ? 0 : facts.reference[document]; }
 };
 
 struct AnswerGradient {

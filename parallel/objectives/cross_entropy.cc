@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/config.pb.h"
 #include "ops/linear/linear.h"
 #include "parallel/objectives/gradient_chunks.h"
 #include "parallel/objectives/vocabulary.h"
@@ -120,9 +119,9 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   return at::zeros_like(part.hidden).index_copy_(0, trained.positions, gradient);
 }
 
-std::unique_ptr<Objective> MakeCrossEntropy(const Config& config) {
+std::unique_ptr<Objective> MakeCrossEntropy(const ObjectiveOptions& options) {
   return std::make_unique<CrossEntropy>(CrossEntropyOptions{
-      .penalties = {.smoothing = config.loss().label_smoothing(), .z_coefficient = config.loss().z_coefficient()}});
+      .penalties = {.smoothing = options.tokens.label_smoothing, .z_coefficient = options.tokens.z_coefficient}});
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Distillation: the generalised Jensen-Shannon divergence of a student's and a teacher's distribution over the
 // vocabulary, at every trained label, with its ends, the forward and the reverse KL divergence. The teacher's hidden
-// states are in PassInput::teacher. Sums: `loss`, a mean over the trained tokens of the batch.
+// states are in TeacherFacts. Sums: `loss`, a mean over the trained tokens of the batch.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/config.pb.h"
 #include "ops/linear/linear.h"
-#include "parallel/objectives/objective.h"
+#include "parallel/objectives/objective_options.h"
+#include "parallel/objectives/teacher_states.h"
 #include "parallel/objectives/vocabulary.h"
 #include "parallel/tensor/collectives.h"
 
@@ -30,8 +30,8 @@ struct BothChunks {
 
 class DistillationObjective : public Objective {
  public:
-  explicit DistillationObjective(const DistillationConfig& config)
-      : beta_(config.beta()), temperature_(config.temperature()) {}
+  explicit DistillationObjective(const DistillationOptions& options)
+      : beta_(options.beta), temperature_(options.temperature) {}
 
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override { return {"loss"}; }
   std::vector<at::Tensor> Run(const HeadStates& head, PassContext& pass) const override;
@@ -105,7 +105,7 @@ void DistillationObjective::ToGradient(const BothChunks& chunks, const at::Tenso
 }
 
 std::vector<at::Tensor> DistillationObjective::Run(const HeadStates& head, PassContext& pass) const {
-  const TeacherFacts& teacher = pass.input.teacher;
+  const TeacherFacts& teacher = pass.input.facts.Get<TeacherFacts>();
   TRIREME_CHECK(pass.mtp_depths() == 0) << "distillation does not support multi-token prediction";
   TRIREME_CHECK(teacher.hidden.defined() && teacher.head_weight.defined()) << "the teacher's states are missing";
   const at::Tensor& hidden = head.hidden.at(0);
@@ -141,8 +141,8 @@ std::vector<at::Tensor> DistillationObjective::Run(const HeadStates& head, PassC
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeDistillation(const Config& config) {
-  return std::make_unique<DistillationObjective>(config.distillation());
+std::unique_ptr<Objective> MakeDistillation(const ObjectiveOptions& options) {
+  return std::make_unique<DistillationObjective>(options.distillation);
 }
 
 }  // namespace trireme

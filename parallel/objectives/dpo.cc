@@ -6,14 +6,14 @@
 
 namespace trireme {
 
-std::unique_ptr<Objective> MakeDpo(const Config& all) {
-  const PreferenceConfig& config = all.preference();
-  double nll = config.sft_weight();
-  for (int i = 0; i < config.loss_size(); ++i) {
-    if (config.loss(i) == "sft") nll += config.weights().empty() ? 1 : config.weights(i);
+std::unique_ptr<Objective> MakeDpo(const ObjectiveOptions& all) {
+  const AnswerLossOptions& options = all.answers;
+  double nll = options.sft_weight;
+  for (size_t i = 0; i < options.losses.size(); ++i) {
+    if (options.losses[i] == "sft") nll += options.weights.empty() ? 1 : options.weights[i];
   }
   return std::make_unique<PairObjective>(PairObjectiveOptions{
-      .losses = LossesOf(config, DpoLosses(), "sigmoid"), .how = PairLossOptionsOf(config), .nll_weight = nll});
+      .losses = LossesOf(options, DpoLosses(), "sigmoid"), .how = options.pair, .nll_weight = nll});
 }
 
 }  // namespace trireme

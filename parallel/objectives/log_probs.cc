@@ -137,7 +137,7 @@ at::Tensor WeightedLogProbs::Weigh(const LabelLogProbs& log_probs) const {
   return log_probs.known;
 }
 
-std::unique_ptr<Objective> MakeWeightedLogProbs(const Config& /*config*/) {
+std::unique_ptr<Objective> MakeWeightedLogProbs(const ObjectiveOptions& /*options*/) {
   return std::make_unique<WeightedLogProbs>();
 }
 

@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-class Config;  // the keys that objectives may take, core/config.proto
+struct ObjectiveOptions;  // objective_options.h
 
 // The head as an objective sees it.
 struct HeadStates {

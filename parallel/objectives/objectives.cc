@@ -25,7 +25,7 @@
 
 namespace trireme {
 
-#define DECLARE(name, make) std::unique_ptr<Objective> make(const Config& config);
+#define DECLARE(name, make) std::unique_ptr<Objective> make(const ObjectiveOptions& options);
 TRIREME_OBJECTIVES(DECLARE)
 #undef DECLARE
 
@@ -35,9 +35,9 @@ std::vector<std::string> ObjectiveNames() {
 #undef NAME
 }
 
-std::unique_ptr<Objective> MakeObjective(const std::string& name, const Config& config) {
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const ObjectiveOptions& options) {
 #define MAKE(listed, make) \
-  if (name == listed) return make(config);
+  if (name == listed) return make(options);
   TRIREME_OBJECTIVES(MAKE)
 #undef MAKE
   throw InputError("there is no objective '", name, "'; wanted ", Join(ObjectiveNames()));

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "core/config.pb.h"
 #include "parallel/objectives/objective.h"
+#include "parallel/objectives/objective_options.h"
 
 namespace trireme {
 
 std::vector<std::string> ObjectiveNames();
 // Refuses a name that is not in the list.
-std::unique_ptr<Objective> MakeObjective(const std::string& name, const Config& config = {});
+std::unique_ptr<Objective> MakeObjective(const std::string& name, const ObjectiveOptions& options = {});
 
 }  // namespace trireme

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-std::unique_ptr<Objective> MakeOrpo(const Config& config) {
-  return std::make_unique<PairObjective>(PairObjectiveOptions{
-      .how = PairLossOptionsOf(config.preference()), .nll_weight = 1, .odds = true, .means = true});
+std::unique_ptr<Objective> MakeOrpo(const ObjectiveOptions& options) {
+  return std::make_unique<PairObjective>(
+      PairObjectiveOptions{.how = options.answers.pair, .nll_weight = 1, .odds = true, .means = true});
 }
 
 }  // namespace trireme

@@ -14,13 +14,13 @@ struct Slope {
 // A log-ratio as the divergence sees it.
 Slope Score(double ratio, const PairLossOptions& how) {
   switch (how.divergence) {
-    case DIVERGENCE_REVERSE_KL:
+    case PairDivergence::kReverseKl:
       break;
-    case DIVERGENCE_FORWARD_KL:
+    case PairDivergence::kForwardKl:
       return {1 - std::exp(-ratio), std::exp(-ratio)};
-    case DIVERGENCE_JS:
+    case PairDivergence::kJs:
       return {std::log(2.0) + LogSigmoid(ratio), Sigmoid(-ratio)};
-    case DIVERGENCE_ALPHA: {
+    case PairDivergence::kAlpha: {
       constexpr double kLargestExponent = 80;  // as in TRL, where fp32 ends
       const double power = how.divergence_alpha - 1;
       if (std::abs(power) < 1e-6) break;

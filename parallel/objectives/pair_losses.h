@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/config.pb.h"
-
 namespace trireme {
 
 // What a loss sees of a pair. Log-probabilities are sums over the answer's tokens.
@@ -24,13 +22,18 @@ struct PairScores {
   double rejected_ratio() const { return rejected - reference_rejected; }
 };
 
+// What log-ratios are measured by.
+enum class PairDivergence { kReverseKl, kForwardKl, kJs, kAlpha };
+
 struct PairLossOptions {
   double beta = 0.1;
   double label_smoothing = 0;
-  Divergence divergence = DIVERGENCE_REVERSE_KL;
+  PairDivergence divergence = PairDivergence::kReverseKl;
   double divergence_alpha = 0.5;
   double discopop_tau = 0.05;
   double simpo_gamma = 0.5;
+
+  bool operator==(const PairLossOptions&) const = default;
 };
 
 struct PairGradient {

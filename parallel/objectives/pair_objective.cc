@@ -9,7 +9,7 @@ namespace {
 
 // Both documents of the pair whose chosen answer is this one.
 PairScores ScoresOf(const Answers& answers, size_t chosen) {
-  const AnswerFacts& facts = answers.input.answers;
+  const AnswerFacts& facts = answers.facts;
   const size_t rejected = chosen + 1;
   PairScores pair{.chosen = answers.log_probs[chosen],
                   .rejected = answers.log_probs[rejected],
@@ -63,10 +63,10 @@ void PairObjective::AddPair(const Answers& answers, size_t chosen, AnswerGradien
     gradient.sums["log_odds_chosen"] += share * odds.log_odds;
   }
   if (options_.nll_weight != 0) {
-    const double nll = -answers.learnt[chosen] * answers.totals.per_chosen();
+    const double nll = -answers.learnt[chosen] * answers.kinds.per_chosen();
     gradient.sums["nll_loss"] += nll;
     gradient.sums["loss"] += options_.nll_weight * nll;
-    gradient.learnt[chosen] -= options_.nll_weight * answers.totals.per_chosen();
+    gradient.learnt[chosen] -= options_.nll_weight * answers.kinds.per_chosen();
   }
   const double chosen_tokens = options_.means ? static_cast<double>(pair.chosen_tokens) : 1;
   const double rejected_tokens = options_.means ? static_cast<double>(pair.rejected_tokens) : 1;
@@ -78,31 +78,22 @@ void PairObjective::AddPair(const Answers& answers, size_t chosen, AnswerGradien
   gradient.sums["rewards/margins"] += share * (good - bad);
   gradient.sums["logps/chosen"] += share * pair.chosen / chosen_tokens;
   gradient.sums["logps/rejected"] += share * pair.rejected / rejected_tokens;
-  gradient.sums["logits/chosen"] += answers.totals.per_chosen() * answers.logits[chosen];
-  gradient.sums["logits/rejected"] += answers.totals.per_rejected() * answers.logits[chosen + 1];
+  gradient.sums["logits/chosen"] += answers.kinds.per_chosen() * answers.logits[chosen];
+  gradient.sums["logits/rejected"] += answers.kinds.per_rejected() * answers.logits[chosen + 1];
 }
 
-std::vector<WeightedPairLoss> LossesOf(const PreferenceConfig& config, std::span<const PairLoss> list,
+std::vector<WeightedPairLoss> LossesOf(const AnswerLossOptions& options, std::span<const PairLoss> list,
                                        const std::string& otherwise) {
-  std::vector<std::string> names(config.loss().begin(), config.loss().end());
+  std::vector<std::string> names = options.losses;
   if (names.empty()) names.push_back(otherwise);
   std::vector<WeightedPairLoss> losses;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = std::ranges::find_if(list, [&](const PairLoss& loss) { return names[i] == loss.name; });
     if (found == list.end())
       continue;  // sft, which is no function of pairs; others are refused before (CheckPreference)
-    losses.push_back({*found, config.weights().empty() ? 1 : config.weights(static_cast<int>(i))});
+    losses.push_back({*found, options.weights.empty() ? 1 : options.weights[i]});
   }
   return losses;
-}
-
-PairLossOptions PairLossOptionsOf(const PreferenceConfig& config) {
-  return {.beta = config.beta(),
-          .label_smoothing = config.label_smoothing(),
-          .divergence = config.divergence(),
-          .divergence_alpha = config.divergence_alpha(),
-          .discopop_tau = config.discopop_tau(),
-          .simpo_gamma = config.simpo_gamma()};
 }
 
 }  // namespace trireme

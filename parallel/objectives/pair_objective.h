@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/objectives/answer_objective.h"
-#include "parallel/objectives/pair_losses.h"
+#include "parallel/objectives/objective_options.h"
 
 namespace trireme {
 
@@ -37,9 +37,8 @@ class PairObjective : public AnswerObjective {
   const PairObjectiveOptions options_;
 };
 
-// The losses of the list that preference.loss names, or `otherwise` where it names none.
-std::vector<WeightedPairLoss> LossesOf(const PreferenceConfig& config, std::span<const PairLoss> list,
+// The losses of the list that the options name, or `otherwise` where they name none.
+std::vector<WeightedPairLoss> LossesOf(const AnswerLossOptions& options, std::span<const PairLoss> list,
                                        const std::string& otherwise);
-PairLossOptions PairLossOptionsOf(const PreferenceConfig& config);
 
 }  // namespace trireme

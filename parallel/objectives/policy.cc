@@ -1,13 +1,14 @@
 // The policy losses of GRPO and its family: token losses of the ratio of new to old probability and of the completion's
 // advantage (AnswerFacts::values), or the token's own, with the KL divergence from a reference. Facts of tokens are in
-// PassInput::policy. Sums: `loss`, `entropy` and TRL's other metrics, all normalised by the batch's totals alone.
+// policy_facts.h. Sums: `loss`, `entropy` and TRL's other metrics, all normalised by the batch's totals alone.
 #include <ATen/ATen.h>
 
 #include <memory>
 
-#include "core/config.pb.h"
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/objectives/log_probs.h"
-#include "parallel/objectives/policy_losses.h"
+#include "parallel/objectives/objective_options.h"
+#include "parallel/objectives/policy_facts.h"
 
 namespace trireme {
 namespace {
@@ -24,12 +25,12 @@ struct TermLoss {
 
 class PolicyObjective : public LogProbObjective {
  public:
-  PolicyObjective(const RlConfig& rl, const PolicyRules& rules)
-      : rl_(rl),
+  PolicyObjective(const PolicyLossOptions& options, const PolicyRules& rules)
+      : options_(options),
         loss_(rules.loss),
         ratio_of_(rules.ratio),
         kl_(rules.kl),
-        corrects_(rl_.sampler_correction() != CORRECTION_NONE) {}
+        corrects_(options_.sampler_correction != SamplerRatio::kNone) {}
 
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override {
     std::vector<std::string> names = {"loss", "entropy"};
@@ -41,10 +42,10 @@ class PolicyObjective : public LogProbObjective {
   }
 
  protected:
-  double temperature() const override { return rl_.temperature(); }
+  double temperature() const override { return options_.temperature; }
   bool wants_entropies() const override { return true; }
   double EntropyWeight(const PassContext& pass) const override {
-    return -rl_.entropy_coef() * pass.totals.per_trained();
+    return -options_.entropy_coef * pass.totals.per_trained();
   }
   at::Tensor KnownWeights(const TrainedTokens& /*tokens*/, const PassContext& /*pass*/) const override { return {}; }
   at::Tensor Weigh(const LabelLogProbs& found) const override;
@@ -65,7 +66,7 @@ class PolicyObjective : public LogProbObjective {
   void AddMean(const LabelLogProbs& found, const char* name, const at::Tensor& values, bool of_completions) const;
   at::Tensor Chained(const LabelLogProbs& found, const Facts& facts, const at::Tensor& by_ratio) const;
 
-  const RlConfig rl_;
+  const PolicyLossOptions options_;
   const PolicyLossKind loss_;
   const RatioOf ratio_of_;
   const bool kl_, corrects_;
@@ -76,12 +77,13 @@ at::Tensor Selected(const at::Tensor& by_label, const LabelLogProbs& found) {
 }
 
 PolicyObjective::Facts PolicyObjective::FactsOf(const LabelLogProbs& found) const {
-  const AnswerFacts& answers = found.pass.input.answers;
+  const AnswerFacts& answers = found.pass.input.facts.Get<AnswerFacts>();
+  const PolicyFacts& known = found.pass.input.facts.Get<PolicyFacts>();
   const at::TensorOptions options = found.values.options();
   Facts facts;
   facts.counts = at::tensor(answers.tokens, at::kLong).to(options).clamp_min(1);
   facts.advantages = at::tensor(answers.values, at::kDouble).to(options);
-  facts.old = found.pass.input.policy.old.defined() ? Selected(found.pass.input.policy.old, found) : found.values;
+  facts.old = known.old.defined() ? Selected(known.old, found) : found.values;
   const at::Tensor log_ratios = found.values - facts.old;
   if (ratio_of_ == RatioOf::kToken) {
     facts.ratios = facts.token_ratios = log_ratios.exp();
@@ -90,14 +92,15 @@ PolicyObjective::Facts PolicyObjective::FactsOf(const LabelLogProbs& found) cons
     facts.ratios = (ratio_of_ == RatioOf::kMean ? sums / facts.counts : sums).exp();
     facts.token_ratios = found.OfEachToken(facts.ratios);
   }
-  const at::Tensor& by_token = found.pass.input.policy.advantages;
-  facts.token_advantages = by_token.defined() ? Selected(by_token, found) : found.OfEachToken(facts.advantages);
+  facts.token_advantages =
+      known.advantages.defined() ? Selected(known.advantages, found) : found.OfEachToken(facts.advantages);
   facts.weights = WeightsOf(found, facts.counts);
   return facts;
 }
 
 at::Tensor PolicyObjective::WeightsOf(const LabelLogProbs& found, const at::Tensor& counts) const {
   const BatchTotals& totals = found.pass.totals;
+  const double window = totals.facts.Get<PolicyTotals>().window_tokens;
   const auto all = [&](double weight) { return at::full_like(found.values, weight); };
   switch (loss_.mean) {
     case PolicyMean::kCompletionTokens:
@@ -105,9 +108,9 @@ at::Tensor PolicyObjective::WeightsOf(const LabelLogProbs& found, const at::Tens
     case PolicyMean::kTokens:
       return all(totals.per_trained());
     case PolicyMean::kLongest:
-      return all(totals.per_sample() / rl_.max_new_tokens());
+      return all(totals.per_sample() / static_cast<double>(options_.max_new_tokens));
     case PolicyMean::kWindow:
-      return all(totals.window_tokens > 0 ? 1 / totals.window_tokens : 0);
+      return all(window > 0 ? 1 / window : 0);
     case PolicyMean::kCompletions:
       return all(totals.per_sample());
   }
@@ -115,11 +118,11 @@ at::Tensor PolicyObjective::WeightsOf(const LabelLogProbs& found, const at::Tens
 }
 
 // Of a minimum of two equal values the derivative is the mean of both.
-TermLoss Clipped(const at::Tensor& ratios, const at::Tensor& advantages, const RlConfig& rl) {
-  const double low = 1 - rl.epsilon(), high = 1 + rl.epsilon_high();
+TermLoss Clipped(const at::Tensor& ratios, const at::Tensor& advantages, const PolicyLossOptions& options) {
+  const double low = 1 - options.epsilon, high = 1 + options.epsilon_high;
   const at::Tensor within = ratios.ge(low).logical_and(ratios.le(high)).to(ratios.dtype());
-  const at::Tensor bounded = rl.delta() > 0 ? ratios.clamp_max(rl.delta()) : ratios;
-  const at::Tensor below = rl.delta() > 0 ? ratios.le(rl.delta()).to(ratios.dtype()) : at::ones_like(ratios);
+  const at::Tensor bounded = options.delta > 0 ? ratios.clamp_max(options.delta) : ratios;
+  const at::Tensor below = options.delta > 0 ? ratios.le(options.delta).to(ratios.dtype()) : at::ones_like(ratios);
   const at::Tensor first = bounded * advantages, second = ratios.clamp(low, high) * advantages;
   const at::Tensor share = at::where(first.eq(second), at::full_like(ratios, 0.5), first.lt(second).to(ratios.dtype()));
   return {.value = at::minimum(first, second).neg(),
@@ -131,14 +134,14 @@ TermLoss PolicyObjective::Term(const at::Tensor& ratios, const at::Tensor& advan
                                const at::Tensor& log_probs) const {
   switch (loss_.term) {
     case PolicyTerm::kClipped:
-      return Clipped(ratios, advantages, rl_);
+      return Clipped(ratios, advantages, options_);
     case PolicyTerm::kCispo: {
-      const at::Tensor factor = ratios.clamp_max(rl_.epsilon_high()) * advantages.neg();
+      const at::Tensor factor = ratios.clamp_max(options_.epsilon_high) * advantages.neg();
       return {.value = factor * log_probs, .by_ratio = at::zeros_like(ratios), .by_log_prob = factor};
     }
     case PolicyTerm::kSapo: {
-      const at::Tensor steepness = at::where(advantages.gt(0), at::full_like(ratios, rl_.sapo_temperature_pos()),
-                                             at::full_like(ratios, rl_.sapo_temperature_neg()));
+      const at::Tensor steepness = at::where(advantages.gt(0), at::full_like(ratios, options_.sapo_temperature_pos),
+                                             at::full_like(ratios, options_.sapo_temperature_neg));
       const at::Tensor sigmoid = at::sigmoid(steepness * (ratios - 1));
       return {.value = sigmoid * 4 / steepness * advantages.neg(),
               .by_ratio = sigmoid * (1 - sigmoid) * 4 * advantages.neg(),
@@ -150,13 +153,13 @@ TermLoss PolicyObjective::Term(const at::Tensor& ratios, const at::Tensor& advan
 
 // What each token's loss is multiplied by for having been drawn from other probabilities. Tokens without any: 1.
 at::Tensor PolicyObjective::SamplerRatios(const LabelLogProbs& found, const at::Tensor& old) const {
-  const SamplerCorrection how = rl_.sampler_correction();
-  const bool whole = how == CORRECTION_SEQUENCE_TRUNCATE || how == CORRECTION_SEQUENCE_MASK;
-  at::Tensor differences = (old - Selected(found.pass.input.policy.sampled, found)).nan_to_num(0.0);
+  const SamplerRatio how = options_.sampler_correction;
+  const bool whole = how == SamplerRatio::kSequenceTruncate || how == SamplerRatio::kSequenceMask;
+  at::Tensor differences = (old - Selected(found.pass.input.facts.Get<PolicyFacts>().sampled, found)).nan_to_num(0.0);
   if (whole) differences = found.SumsBySequence(differences);
   at::Tensor ratios = differences.exp();
-  const double low = rl_.sampler_clip_min(), high = rl_.sampler_clip_max();
-  if (how == CORRECTION_TOKEN_TRUNCATE || how == CORRECTION_SEQUENCE_TRUNCATE) {
+  const double low = options_.sampler_clip_min, high = options_.sampler_clip_max;
+  if (how == SamplerRatio::kTokenTruncate || how == SamplerRatio::kSequenceTruncate) {
     ratios = ratios.clamp(low, high);
   } else {
     ratios = ratios * ratios.ge(low).logical_and(ratios.le(high)).to(ratios.dtype());
@@ -181,12 +184,12 @@ void PolicyObjective::AddClips(const LabelLogProbs& found, const Facts& facts) c
     AddMean(found, name, clipped.to(at::kFloat), whole);
   };
   if (loss_.term == PolicyTerm::kCispo) {
-    add(kCispoClips, facts.ratios.gt(rl_.epsilon_high()).logical_and(advantages.gt(0)));
+    add(kCispoClips, facts.ratios.gt(options_.epsilon_high).logical_and(advantages.gt(0)));
   }
   if (loss_.term != PolicyTerm::kClipped) return;
-  const at::Tensor ratios = rl_.delta() > 0 ? facts.ratios.clamp_max(rl_.delta()) : facts.ratios;
-  const at::Tensor low = ratios.lt(1 - rl_.epsilon()).logical_and(advantages.lt(0));
-  const at::Tensor high = ratios.gt(1 + rl_.epsilon_high()).logical_and(advantages.gt(0));
+  const at::Tensor ratios = options_.delta > 0 ? facts.ratios.clamp_max(options_.delta) : facts.ratios;
+  const at::Tensor low = ratios.lt(1 - options_.epsilon).logical_and(advantages.lt(0));
+  const at::Tensor high = ratios.gt(1 + options_.epsilon_high).logical_and(advantages.gt(0));
   add(kLow, low);
   add(kHigh, high);
   add(kRegion, low.logical_or(high));
@@ -203,18 +206,19 @@ at::Tensor PolicyObjective::Weigh(const LabelLogProbs& found) const {
   const Facts facts = FactsOf(found);
   TermLoss term = Term(facts.token_ratios, facts.token_advantages, found.values);
   at::Tensor factors = facts.weights;
-  if (rl_.top_entropy_quantile() < 1) {
-    factors = factors * found.entropies.ge(found.pass.totals.entropy_bound).to(factors.dtype());
+  if (options_.top_entropy_quantile < 1) {
+    factors =
+        factors * found.entropies.ge(found.pass.totals.facts.Get<PolicyTotals>().entropy_bound).to(factors.dtype());
   }
   if (corrects_) factors = factors * SamplerRatios(found, facts.old);
   at::Tensor loss = factors * term.value, by_ratio = factors * term.by_ratio, direct = factors * term.by_log_prob;
   if (kl_) {
-    const at::Tensor apart = Selected(found.pass.input.policy.reference, found) - found.values;
-    const at::Tensor k3 = apart.exp() - apart - 1, weights = facts.weights * rl_.beta();
-    const at::Tensor ratios = rl_.bias_correction_kl() ? facts.token_ratios : at::ones_like(k3);
+    const at::Tensor apart = Selected(found.pass.input.facts.Get<PolicyFacts>().reference, found) - found.values;
+    const at::Tensor k3 = apart.exp() - apart - 1, weights = facts.weights * options_.beta;
+    const at::Tensor ratios = options_.bias_correction_kl ? facts.token_ratios : at::ones_like(k3);
     loss = loss + weights * k3 * ratios;
     direct = direct + weights * ratios * (1 - apart.exp());
-    if (rl_.bias_correction_kl()) by_ratio = by_ratio + weights * k3;
+    if (options_.bias_correction_kl) by_ratio = by_ratio + weights * k3;
     AddMean(found, "kl", k3 * ratios, /*of_completions=*/false);
   }
   found.pass.output->Add("loss", loss.sum() + found.entropies.sum() * EntropyWeight(found.pass));
@@ -225,20 +229,20 @@ at::Tensor PolicyObjective::Weigh(const LabelLogProbs& found) const {
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeGrpo(const Config& config) {
-  return std::make_unique<PolicyObjective>(config.rl(), GrpoRules(config.rl()));
+std::unique_ptr<Objective> MakeGrpo(const ObjectiveOptions& options) {
+  return std::make_unique<PolicyObjective>(options.policy, GrpoRules(options.policy));
 }
 
-std::unique_ptr<Objective> MakeRloo(const Config& config) {
-  return std::make_unique<PolicyObjective>(config.rl(), RlooRules(config.rl()));
+std::unique_ptr<Objective> MakeRloo(const ObjectiveOptions& options) {
+  return std::make_unique<PolicyObjective>(options.policy, RlooRules(options.policy));
 }
 
-std::unique_ptr<Objective> MakeReinforce(const Config& config) {
-  return std::make_unique<PolicyObjective>(config.rl(), ReinforceRules(config.rl()));
+std::unique_ptr<Objective> MakeReinforce(const ObjectiveOptions& options) {
+  return std::make_unique<PolicyObjective>(options.policy, ReinforceRules(options.policy));
 }
 
-std::unique_ptr<Objective> MakePpoPolicy(const Config& config) {
-  return std::make_unique<PolicyObjective>(config.rl(), PpoRules(config.rl()));
+std::unique_ptr<Objective> MakePpoPolicy(const ObjectiveOptions& options) {
+  return std::make_unique<PolicyObjective>(options.policy, PpoRules(options.policy));
 }
 
 }  // namespace trireme

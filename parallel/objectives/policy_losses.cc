@@ -30,21 +30,23 @@ std::vector<std::string> PolicyLossNames() {
   return names;
 }
 
-PolicyRules GrpoRules(const RlConfig& rl) {
-  PolicyRules rules = ReinforceRules(rl);
-  rules.kl = rl.beta() > 0;
+PolicyRules GrpoRules(const PolicyLossOptions& options) {
+  PolicyRules rules = ReinforceRules(options);
+  rules.kl = options.beta > 0;
   return rules;
 }
 
-PolicyRules RlooRules(const RlConfig& rl) { return {*FindPolicyLoss(rl.loss()), RatioOf::kCompletion}; }
+PolicyRules RlooRules(const PolicyLossOptions& options) {
+  return {*FindPolicyLoss(options.loss), RatioOf::kCompletion};
+}
 
-PolicyRules ReinforceRules(const RlConfig& rl) {
-  const PolicyLossKind& loss = *FindPolicyLoss(rl.loss());
-  const RatioOf asked = rl.level() == LEVEL_SEQUENCE ? RatioOf::kMean : RatioOf::kToken;
+PolicyRules ReinforceRules(const PolicyLossOptions& options) {
+  const PolicyLossKind& loss = *FindPolicyLoss(options.loss);
+  const RatioOf asked = options.sequence_level ? RatioOf::kMean : RatioOf::kToken;
   return {loss, loss.ratio.value_or(asked)};
 }
 
-PolicyRules PpoRules(const RlConfig& /*rl*/) {
+PolicyRules PpoRules(const PolicyLossOptions& /*options*/) {
   return {{"ppo", PolicyTerm::kClipped, PolicyMean::kTokens}, RatioOf::kToken};
 }
 

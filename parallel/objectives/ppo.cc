@@ -1,11 +1,10 @@
-// The objective of PPO whose policy has a value head on its own layers: the policy loss of the logits, and rl.vf_coef
-// times ValueLoss of the head, of the same hidden states in one pass. Sums: those of the policy loss, of which `loss`
-// is both together, `loss/policy_avg`, `loss/value_avg` and `val/clipfrac_avg`.
+// The objective of PPO whose policy has a value head on its own layers: the policy loss of the logits, and
+// ValueLossOptions::weight times ValueLoss of the head, of the same hidden states in one pass. Sums: those of the
+// policy loss, of which `loss` is both together, `loss/policy_avg`, `loss/value_avg` and `val/clipfrac_avg`.
 #include <ATen/ATen.h>
 
 #include <memory>
 
-#include "core/config.pb.h"
 #include "parallel/objectives/objectives.h"
 #include "parallel/objectives/value_loss.h"
 
@@ -16,8 +15,10 @@ constexpr char kPolicyLoss[] = "loss/policy_avg", kValueLoss[] = "loss/value_avg
 
 class PpoObjective : public Objective {
  public:
-  explicit PpoObjective(const Config& config)
-      : policy_(MakeObjective("ppo_policy", config)), value_(config.rl(), kValueLoss), weight_(config.rl().vf_coef()) {}
+  explicit PpoObjective(const ObjectiveOptions& options)
+      : policy_(MakeObjective("ppo_policy", options)),
+        value_(options.value, kValueLoss),
+        weight_(options.value.weight) {}
 
   std::vector<std::string> SumNames(int64_t mtp_depths) const override {
     std::vector<std::string> names = policy_->SumNames(mtp_depths);
@@ -41,6 +42,6 @@ class PpoObjective : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> MakePpo(const Config& config) { return std::make_unique<PpoObjective>(config); }
+std::unique_ptr<Objective> MakePpo(const ObjectiveOptions& options) { return std::make_unique<PpoObjective>(options); }
 
 }  // namespace trireme

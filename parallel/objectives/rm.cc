@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/config.pb.h"
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/objectives/objective.h"
-#include "parallel/objectives/pair_losses.h"
+#include "parallel/objectives/objective_options.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -65,6 +65,7 @@ std::vector<double> RewardObjective::Differentiate(const at::Tensor& scores, con
                                                    const BatchTotals& totals, NamedSums& sums) const {
   const at::Tensor host = scores.to(at::kCPU).contiguous();
   const float* score = host.data_ptr<float>();
+  const std::vector<double>& values = input.facts.Get<AnswerFacts>().values;
   const double share = totals.per_sample();
   std::vector<double> gradient(static_cast<size_t>(host.numel()), 0.0);
   TRIREME_CHECK(gradient.size() % 2 == 0) << gradient.size() << " answers make no pairs";
@@ -72,7 +73,7 @@ std::vector<double> RewardObjective::Differentiate(const at::Tensor& scores, con
   for (size_t i = 0; i < gradient.size(); i += 2) {
     TRIREME_CHECK(input.samples[i] == input.samples[i + 1]) << "a pair was parted";
     const double chosen = score[i], rejected = score[i + 1], both = chosen + rejected;
-    const double lead = chosen - rejected - input.answers.values[i];
+    const double lead = chosen - rejected - values[i];
     sums["loss"] += share * (-LogSigmoid(lead) + center_ * both * both);
     gradient[i] = share * (-Sigmoid(-lead) + 2 * center_ * both);
     gradient[i + 1] = share * (Sigmoid(-lead) + 2 * center_ * both);
@@ -92,7 +93,8 @@ std::vector<at::Tensor> RewardObjective::Run(const HeadStates& head, PassContext
   PassOutput& output = *pass.output;
   if (pass.options.wants.scores) output.scores = at::mm(hidden.to(at::kFloat), weight.t()).squeeze(1);
   if (pass.options.wants.sequence_scores) output.sequence_scores = scores;
-  if (pass.input.answers.values.empty() && pass.input.sequences > 0) return {{}};  // conversations to be scored
+  if (pass.input.facts.Get<AnswerFacts>().values.empty() && pass.input.sequences > 0)
+    return {{}};  // conversations to be scored
   NamedSums sums;
   const std::vector<double> by_score = Differentiate(scores, pass.input, pass.totals, sums);
   // Each context rank has the same numbers: one speaks for all.
@@ -115,8 +117,8 @@ std::vector<at::Tensor> RewardObjective::Run(const HeadStates& head, PassContext
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeRewardModel(const Config& config) {
-  return std::make_unique<RewardObjective>(config.preference().center_rewards());
+std::unique_ptr<Objective> MakeRewardModel(const ObjectiveOptions& options) {
+  return std::make_unique<RewardObjective>(options.answers.center_rewards);
 }
 
 }  // namespace trireme

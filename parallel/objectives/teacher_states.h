@@ -10,6 +10,13 @@
 
 namespace trireme {
 
+// What a teacher computed of the micro batch, for distillation; undefined on ranks without the head.
+struct TeacherFacts {
+  at::Tensor hidden = {};       // [trained, its hidden size] of tokens whose labels are trained, after its final norm
+  at::Tensor head_weight = {};  // [vocabulary / tp, its hidden size]
+  double soft_cap = 0;          // of its logits; 0: none
+};
+
 class TeacherStates : public Objective {
  public:
   // copies_head: the weight is copied in the pass's first micro batch, because it leaves the device afterwards.

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/config.pb.h"
+#include "parallel/objectives/policy_facts.h"
 #include "parallel/objectives/value_loss.h"
 
 namespace trireme {
@@ -11,7 +11,7 @@ namespace {
 
 class ValueObjective : public Objective {
  public:
-  explicit ValueObjective(const RlConfig& rl) : loss_(rl, "loss") {}
+  explicit ValueObjective(const ValueLossOptions& options) : loss_(options, "loss") {}
   bool needs_scores() const override { return true; }
   std::vector<std::string> SumNames(int64_t /*mtp_depths*/) const override { return {"loss", kValueClips}; }
 
@@ -19,7 +19,7 @@ class ValueObjective : public Objective {
     const at::Tensor& hidden = head.hidden.at(0);
     const ValueWeights weights{.weight = head.weight};
     if (pass.options.wants.scores) pass.output->scores = ValuesOf(hidden.to(at::kFloat), weights);
-    if (!pass.input.value.positions.defined()) return {{}};  // values are asked for
+    if (!pass.input.facts.Get<ValueFacts>().positions.defined()) return {{}};  // values are asked for
     const at::Tensor gradient = pass.options.differentiate ? at::zeros_like(hidden) : at::Tensor();
     loss_.Add(head, weights, pass, gradient);
     return {gradient};
@@ -31,6 +31,8 @@ class ValueObjective : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> MakeValueLoss(const Config& config) { return std::make_unique<ValueObjective>(config.rl()); }
+std::unique_ptr<Objective> MakeValueLoss(const ObjectiveOptions& options) {
+  return std::make_unique<ValueObjective>(options.value);
+}
 
 }  // namespace trireme

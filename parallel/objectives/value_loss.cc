@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "core/base/error.h"
+#include "parallel/objectives/policy_facts.h"
 
 namespace trireme {
 namespace {
@@ -36,7 +37,7 @@ at::Tensor ValuesOf(const at::Tensor& states, const ValueWeights& weights) {
 
 // Of a maximum of two equal values the derivative is the mean of both.
 ValueLoss::Differentiated ValueLoss::Differentiate(const at::Tensor& values, PassContext& pass) const {
-  const ValueFacts& facts = pass.input.value;
+  const ValueFacts& facts = pass.input.facts.Get<ValueFacts>();
   const double share = pass.totals.per_trained();
   const at::Tensor low = facts.old - range_, high = facts.old + range_;
   const at::Tensor clipped = at::minimum(at::maximum(values, low), high);
@@ -54,7 +55,7 @@ ValueLoss::Differentiated ValueLoss::Differentiate(const at::Tensor& values, Pas
 at::Tensor ValueLoss::Add(const HeadStates& head, const ValueWeights& weights, PassContext& pass,
                           const at::Tensor& gradient) const {
   const at::Tensor& hidden = head.hidden.at(0);
-  const at::Tensor& positions = pass.input.value.positions;
+  const at::Tensor& positions = pass.input.facts.Get<ValueFacts>().positions;
   const at::Tensor states = hidden.index_select(0, positions).to(at::kFloat);
   const Differentiated found = Differentiate(ValuesOf(states, weights), pass);
   if (!pass.options.differentiate) return found.loss;

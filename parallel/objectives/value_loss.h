@@ -1,6 +1,6 @@
 // ValueLoss: the loss of values of a completion's states (PPO), whoever gives them, a value model or a head beside a
 // policy's logits: half the squared difference between value and return, where a value that moved too far from the old
-// one counts as if it had stopped there; mean over all states of the update. Facts of states are in PassInput::value.
+// one counts as if it had stopped there; mean over all states of the update. Facts of states: ValueFacts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "core/config.pb.h"
 #include "parallel/objectives/objective.h"
+#include "parallel/objectives/objective_options.h"
 
 namespace trireme {
 
@@ -31,12 +31,12 @@ at::Tensor ValuesOf(const at::Tensor& states, const ValueWeights& weights);
 class ValueLoss {
  public:
   // sum: the name that it adds the loss under.
-  ValueLoss(const RlConfig& rl, std::string sum)
-      : range_(rl.cliprange_value()), weight_(rl.vf_coef()), sum_(std::move(sum)) {}
+  ValueLoss(const ValueLossOptions& options, std::string sum)
+      : range_(options.clip_range), weight_(options.weight), sum_(std::move(sum)) {}
 
-  // Adds the micro batch's sums to pass.output. If the pass is differentiated, the gradients of rl.vf_coef times the
-  // loss: to the weights, and to `gradient`, that of head.hidden, this rank's part of a sum over head.tensor. The loss:
-  // a scalar.
+  // Adds the micro batch's sums to pass.output. If the pass is differentiated, the gradients of the options' weight
+  // times the loss: to the weights, and to `gradient`, that of head.hidden, this rank's part of a sum over head.tensor.
+  // The loss: a scalar.
   at::Tensor Add(const HeadStates& head, const ValueWeights& weights, PassContext& pass,
                  const at::Tensor& gradient) const;
 

@@ -10,6 +10,7 @@
 
 #include "ops/rotary/rotary.h"
 #include "parallel/experts/router_losses.h"
+#include "parallel/pass/batch_totals.h"
 #include "parallel/pass/pass_input.h"
 #include "parallel/pass/rotation.h"
 
@@ -20,29 +21,6 @@ class Objective;      // parallel/objectives
 struct PassOutput;
 struct PairSlots;    // ops/low_rank
 struct TowerTables;  // parallel/layers
-
-// Totals of the global batch, over all micro batches and ranks: fixed before the first micro batch, so that
-// no loss depends on how rows were split.
-struct BatchTotals {
-  int64_t trained = 0;                // labels that are trained
-  int64_t tokens = 0;                 // padding not counted
-  int64_t samples = 0;                // pairs, single answers with a label, or completions
-  int64_t chosen = 0;                 // trained labels of chosen answers, or of those whose label is true
-  int64_t rejected = 0;               // trained labels of the others
-  int64_t desirable = 0;              // single answers whose label is true
-  double window_tokens = 0;           // trained labels per update, on average over updates that share completions
-  double entropy_bound = 0;           // below it a token's entropy keeps it out of the policy loss
-  double kl = 0;                      // how far the policy is from the reference, where an objective wants it
-  std::vector<BatchTotals> mtp = {};  // by depth of multi-token prediction
-
-  double per_trained() const { return Reciprocal(trained); }
-  double per_token() const { return Reciprocal(tokens); }
-  double per_sample() const { return Reciprocal(samples); }
-  double per_chosen() const { return Reciprocal(chosen); }
-  double per_rejected() const { return Reciprocal(rejected); }
-
-  static double Reciprocal(int64_t count) { return count > 0 ? 1.0 / static_cast<double>(count) : 0.0; }
-};
 
 struct PassWants {                  // requested of the head per micro batch, in addition to the objective's sums
   bool log_probs = false;           // of each label

@@ -11,44 +11,10 @@
 
 #include "core/io/content_digest.h"
 #include "parallel/context/context_plan.h"
+#include "parallel/pass/facts_by_type.h"
 #include "parallel/pass/image_positions.h"
 
 namespace trireme {
-
-// What is known of each document as an answer, for objectives over whole answers. In host memory: a number each.
-struct AnswerFacts {
-  std::vector<int64_t> tokens = {};    // labels that count in its log-probability, over all context ranks
-  std::vector<int64_t> trained = {};   // labels that are trained, the prompt's among them where it is learnt, too
-  std::vector<double> values = {};     // what the data says of it: its label, its pair's margin, or its advantage
-  std::vector<double> reference = {};  // its log-probability by the reference; empty: there is none
-  // By loss that compares answers over the whole batch (aot): what each is compared with there.
-  std::vector<std::vector<double>> rivals = {};
-};
-
-// What is known of each token of a completion, for policy losses: [rows · length] fp32, by label; undefined where it is
-// not known. Log-probabilities are at the temperature of sampling.
-struct PolicyFacts {
-  at::Tensor sampled = {};     // by the sampler
-  at::Tensor old = {};         // by the policy before the first update with it
-  at::Tensor reference = {};   // by the reference
-  at::Tensor values = {};      // by the old policy's value head, of the state before the token; undefined: it has none
-  at::Tensor advantages = {};  // of each token by itself; undefined: its completion's
-};
-
-// What is known of a completion's states, before each of its tokens and after the last, for value models. Those of them
-// that are on this rank; each [states], undefined where nothing is trained on them.
-struct ValueFacts {
-  at::Tensor positions = {};  // int64: the index of the token whose hidden state it is
-  at::Tensor old = {};        // fp32: the value before the first update with the completion
-  at::Tensor returns = {};    // fp32: what the value should have been
-};
-
-// What a teacher computed of the micro batch, for distillation; undefined on ranks without the head.
-struct TeacherFacts {
-  at::Tensor hidden = {};       // [trained, its hidden size] of tokens whose labels are trained, after its final norm
-  at::Tensor head_weight = {};  // [vocabulary / tp, its hidden size]
-  double soft_cap = 0;          // of its logits; 0: none
-};
 
 // The images of the micro batch's rows, one after another, whichever context rank has their tokens.
 struct ImageFacts {
@@ -91,10 +57,8 @@ struct PassInput {
   // [sequences]: the sample of the step that each document belongs to. Documents of one sample (a pair, a
   // group) are in one micro batch.
   std::vector<int64_t> samples = {};
-  AnswerFacts answers = {};  // empty where documents are no answers
-  PolicyFacts policy = {};
-  ValueFacts value = {};
-  TeacherFacts teacher = {};
+  FactsByType facts =
+      {};  // what its objective knows of the micro batch beside these (answer_facts.h, policy_facts.h …)
   ImageFacts images = {};
   // Low-rank pairs that hold several models' side by side: how many, and in host memory [rows · length] int64 which of
   // them each token uses; -1: none. Undefined: every token uses all of the pairs.

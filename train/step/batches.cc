@@ -19,6 +19,8 @@
 #include "core/io/content_digest.h"
 #include "core/tensor/device_copies.h"
 #include "data/row_images.h"
+#include "parallel/objectives/answer_facts.h"
+#include "parallel/objectives/policy_facts.h"
 
 namespace trireme {
 namespace {
@@ -183,8 +185,8 @@ struct WholeRows {
   }
 
   PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
-    PassInput batch{
-        .rows = rows, .length = plan->local_length(), .context = plan, .samples = samples, .answers = answers};
+    PassInput batch{.rows = rows, .length = plan->local_length(), .context = plan, .samples = samples};
+    if (!answers.tokens.empty()) batch.facts.Edit<AnswerFacts>() = answers;
     const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
     batch.tokens = tokens.index_select(0, mine);
     batch.labels = labels.index_select(0, mine);
@@ -196,7 +198,7 @@ struct WholeRows {
     batch.order = mine;
     batch.document_tokens = DocumentTokens().index_select(0, mine);
     if (weights.defined()) batch.weights = weights.index_select(0, mine);
-    if (sampled.defined()) batch.policy.sampled = sampled.index_select(0, mine);
+    if (sampled.defined()) batch.facts.Edit<PolicyFacts>().sampled = sampled.index_select(0, mine);
     batch.last_tokens = LastTokens(plan->LocalTokens());
     if (image_token.defined()) {
       batch.image_positions = ImagePositionsOfRows().index_select(1, mine);
@@ -254,8 +256,11 @@ void MoveTo(at::Device device, PassInput& input) {
   input.trained = input.labels.ne(kNotTrained).nonzero().squeeze(1);
   for (at::Tensor* tensor :
        {&input.tokens, &input.labels, &input.positions, &input.trained, &input.real, &input.sequence, &input.order,
-        &input.weights, &input.policy.sampled, &input.image_positions, &input.images.patches}) {
+        &input.weights, &input.image_positions, &input.images.patches}) {
     if (tensor->defined()) *tensor = Upload(*tensor, device);
+  }
+  if (const at::Tensor sampled = input.facts.Get<PolicyFacts>().sampled; sampled.defined()) {
+    input.facts.Edit<PolicyFacts>().sampled = Upload(sampled, device);
   }
   for (PassInput& shifted : input.mtp) MoveTo(device, shifted);
 }

@@ -16,6 +16,7 @@
 #include "parallel/objectives/objectives.h"
 #include "parallel/tensor/collectives.h"
 #include "session/exchange_sizes.h"
+#include "stages/objective_options.h"
 #include "stages/stage.h"
 #include "train/step/part_rates.h"
 
@@ -76,7 +77,8 @@ std::vector<int64_t> AllOf(const std::vector<Row>& rows) {
 
 Trainer::Trainer(Session& session, const std::string& objective)
     : session_(session),
-      objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective, session.config())),
+      objective_(MakeObjective(objective.empty() ? ObjectiveOf(session.config()) : objective,
+                               ObjectiveOptionsOf(session.config()))),
       mtp_depths_(std::get<HeadSpec>(session.graph().layers.back().spec).mtp_depths) {
   CommunicatorSet& groups = session.groups();
   optimizer_ = std::make_unique<ShardedOptimizer>(

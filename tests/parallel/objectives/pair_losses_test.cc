@@ -43,12 +43,12 @@ void ExpectSlopes(const PairLossFunction& loss, const PairScores& pair, const Pa
 
 TEST(PairLosses, DerivativesAreThoseOfFiniteDifferences) {
   for (const double smoothing : {0.01, 0.3}) {
-    for (const Divergence divergence :
-         {DIVERGENCE_REVERSE_KL, DIVERGENCE_FORWARD_KL, DIVERGENCE_JS, DIVERGENCE_ALPHA}) {
+    for (const PairDivergence divergence :
+         {PairDivergence::kReverseKl, PairDivergence::kForwardKl, PairDivergence::kJs, PairDivergence::kAlpha}) {
       const PairLossOptions how{
           .beta = 0.3, .label_smoothing = smoothing, .divergence = divergence, .divergence_alpha = 0.7};
       for (const PairLoss& loss : DpoLosses()) {
-        if (divergence != DIVERGENCE_REVERSE_KL && !loss.diverges) continue;
+        if (divergence != PairDivergence::kReverseKl && !loss.diverges) continue;
         // The rejected side of aot_unpaired belongs to another place's value.
         ExpectSlopes(loss.function, kPair, how, loss.name, std::string(loss.name) == "aot_unpaired");
       }
@@ -102,9 +102,10 @@ TEST(PairLosses, ConstantsWherePolicyAndReferenceAgree) {
   same.reference_rejected = same.rejected;
   same.rival = same.chosen - same.rejected;
   same.chosen_rival = same.rejected_rival = 0;
-  for (const Divergence divergence : {DIVERGENCE_REVERSE_KL, DIVERGENCE_FORWARD_KL, DIVERGENCE_JS, DIVERGENCE_ALPHA}) {
+  for (const PairDivergence divergence :
+       {PairDivergence::kReverseKl, PairDivergence::kForwardKl, PairDivergence::kJs, PairDivergence::kAlpha}) {
     for (const PairLoss& loss : DpoLosses()) {
-      if (divergence != DIVERGENCE_REVERSE_KL && !loss.diverges) continue;
+      if (divergence != PairDivergence::kReverseKl && !loss.diverges) continue;
       const PairLossOptions how{.beta = beta, .label_smoothing = smoothing, .divergence = divergence};
       ASSERT_TRUE(wanted.contains(loss.name)) << loss.name;
       EXPECT_NEAR(loss.function(same, how).value, wanted.at(loss.name), 1e-12) << loss.name;

@@ -96,7 +96,7 @@ void Teacher::Ask(const RowSource& rows, std::vector<PassInput>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const PassOutput& output = outputs[i];
       if (!output.trained_hidden.defined()) continue;
-      inputs[i].teacher = {
+      inputs[i].facts.Edit<TeacherFacts>() = {
           .hidden = output.trained_hidden, .head_weight = output.head_weight, .soft_cap = output.soft_cap};
     }
   });
@@ -111,7 +111,7 @@ void Teacher::AskElsewhere(Session& model, const RowSource& rows, std::vector<Pa
   if (!head_weight_.defined()) return;
   const double soft_cap = std::get<HeadSpec>(model.graph().layers.back().spec).soft_cap;
   for (PassInput& input : inputs) {
-    input.teacher = {
+    input.facts.Edit<TeacherFacts>() = {
         .hidden = StatesIn(input, rows, states, head_weight_), .head_weight = head_weight_, .soft_cap = soft_cap};
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -15,7 +16,8 @@ CompletionStates::CompletionStates(const std::vector<PassInput>& inputs, std::sp
     for (int64_t i = 0; i < documents.numel(); ++i) {
       const int64_t document = documents.data_ptr<int64_t>()[i];
       if (document < 0) continue;
-      const auto completion = static_cast<size_t>(input.answers.values.at(static_cast<size_t>(document)));
+      const auto completion =
+          static_cast<size_t>(input.facts.Get<AnswerFacts>().values.at(static_cast<size_t>(document)));
       const Rollout& rollout = rollouts[completion];
       // A document's positions count its prompt, also where it shares the prompt with others.
       const int64_t state = positions.data_ptr<int64_t>()[i] + 1 - std::ssize(rollout.prompt_ids);

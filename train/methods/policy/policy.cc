@@ -9,6 +9,8 @@
 
 #include "core/base/error.h"
 #include "data/answer_rows.h"
+#include "parallel/objectives/answer_facts.h"
+#include "parallel/objectives/policy_facts.h"
 #include "parallel/objectives/policy_losses.h"
 #include "parallel/objectives/token_log_probs.h"
 #include "parallel/tensor/collectives.h"
@@ -89,7 +91,8 @@ void PolicyPass::MakeUpdates(size_t count) {
     trained += static_cast<double>(update.totals.trained);
     updates_.push_back(std::move(update));
   }
-  for (Update& update : updates_) update.totals.window_tokens = trained / static_cast<double>(count);
+  for (Update& update : updates_)
+    update.totals.facts.Edit<PolicyTotals>().window_tokens = trained / static_cast<double>(count);
 }
 
 void PolicyPass::AskOld() {
@@ -97,8 +100,9 @@ void PolicyPass::AskOld() {
   for (Update& update : updates_) {
     const std::vector<PassOutput> outputs = ForwardOf(session_, update.inputs, {.wants = wants});
     for (size_t i = 0; i < outputs.size(); ++i) {
-      update.inputs[i].policy.old = outputs[i].log_probs;
-      update.inputs[i].policy.values = outputs[i].scores;
+      PolicyFacts& known = update.inputs[i].facts.Edit<PolicyFacts>();
+      known.old = outputs[i].log_probs;
+      known.values = outputs[i].scores;
     }
   }
 }
@@ -113,7 +117,9 @@ void PolicyPass::AskReference() {
     for (Update& update : updates_) {
       const std::vector<PassOutput> outputs =
           ForwardOf(model, update.inputs, {.adapters = adapters, .wants = {.log_probs = true}});
-      for (size_t i = 0; i < outputs.size(); ++i) update.inputs[i].policy.reference = outputs[i].log_probs;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        update.inputs[i].facts.Edit<PolicyFacts>().reference = outputs[i].log_probs;
+      }
     }
   });
 }
@@ -122,12 +128,13 @@ std::vector<double> PolicyPass::Penalties() {
   std::vector<double> sums(rollouts_.size() + 1, 0);  // the last: over all tokens
   for (const Update& update : updates_) {
     for (const PassInput& input : update.inputs) {
-      if (!input.policy.old.defined() || session_.Coordinate("tp") != 0) continue;
-      const std::vector<float> apart = Trained(input.policy.old - input.policy.reference, input);
+      const PolicyFacts& known = input.facts.Get<PolicyFacts>();
+      if (!known.old.defined() || session_.Coordinate("tp") != 0) continue;
+      const std::vector<double>& completions = input.facts.Get<AnswerFacts>().values;
+      const std::vector<float> apart = Trained(known.old - known.reference, input);
       const at::Tensor document = input.sequence.index_select(0, input.trained).to(at::kCPU);
       for (size_t i = 0; i < apart.size(); ++i) {
-        const auto index =
-            static_cast<size_t>(input.answers.values[static_cast<size_t>(document.data_ptr<int64_t>()[i])]);
+        const auto index = static_cast<size_t>(completions[static_cast<size_t>(document.data_ptr<int64_t>()[i])]);
         sums[update.first + index] += apart[i];
         sums.back() += apart[i];
       }
@@ -181,7 +188,7 @@ void PolicyPass::SetTokenAdvantages(const RewardTable& table) {
 void PolicyPass::PutAdvantages() {
   for (Update& update : updates_) {
     for (PassInput& input : update.inputs) {
-      for (double& value : input.answers.values) {
+      for (double& value : input.facts.Edit<AnswerFacts>().values) {
         value = rollouts_[update.first + static_cast<size_t>(value)].advantage.value_or(0);
       }
     }
@@ -204,7 +211,8 @@ void PolicyPass::BeginGiven(std::vector<Rollout> rollouts) {
   const bool known = std::ranges::all_of(rollouts_, [](const Rollout& one) { return !one.log_probs.empty(); });
   MakeUpdates(1);
   for (PassInput& input : updates_[0].inputs) {
-    if (known) input.policy.old = input.policy.sampled;
+    PolicyFacts& tokens = input.facts.Edit<PolicyFacts>();
+    if (known) tokens.old = tokens.sampled;
   }
   AskReference();
   sampling_metrics_ = LengthMetrics(rollouts_);
@@ -237,9 +245,10 @@ void PolicyPass::AddSamplerDifference(const PassResult& result, const Update& up
   double sum = 0, count = 0, largest = 0;
   for (size_t i = 0; i < update.inputs.size() && session_.Coordinate("tp") == 0; ++i) {
     const PassInput& input = update.inputs[i];
-    const at::Tensor& ours = input.policy.old.defined() ? input.policy.old : result.outputs[i].log_probs;
-    if (!ours.defined() || !input.policy.sampled.defined()) continue;
-    for (const float apart : Trained(ours - input.policy.sampled, input)) {
+    const PolicyFacts& known = input.facts.Get<PolicyFacts>();
+    const at::Tensor& ours = known.old.defined() ? known.old : result.outputs[i].log_probs;
+    if (!ours.defined() || !known.sampled.defined()) continue;
+    for (const float apart : Trained(ours - known.sampled, input)) {
       if (std::isnan(apart)) continue;
       sum += std::abs(apart);
       largest = std::max(largest, static_cast<double>(std::abs(apart)));
@@ -270,7 +279,7 @@ double PolicyPass::Pass(size_t update) {
   last_ = update;
   Update& mine = updates_.at(update);
   const bool selects = session_.config().rl().top_entropy_quantile() < 1;
-  if (selects) mine.totals.entropy_bound = EntropyBound(mine);
+  if (selects) mine.totals.facts.Edit<PolicyTotals>().entropy_bound = EntropyBound(mine);
   const bool first = !sampling_metrics_.empty();
   PassOptions options = trainer_.OptionsOf(mine.totals);
   options.wants.log_probs = first;

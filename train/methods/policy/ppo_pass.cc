@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/store_reader.h"
+#include "parallel/objectives/policy_facts.h"
 #include "stages/ppo_check.h"
 
 namespace trireme {
@@ -53,7 +54,7 @@ std::optional<double> PpoPass::kl_coefficient() const {
 std::vector<at::Tensor> PpoPass::ValuesOf(const std::vector<PassInput>& inputs) {
   if (model_) return model_->ValuesOf(inputs);
   std::vector<at::Tensor> values;
-  for (const PassInput& input : inputs) values.push_back(input.policy.values);
+  for (const PassInput& input : inputs) values.push_back(input.facts.Get<PolicyFacts>().values);
   return values;
 }
 
@@ -67,7 +68,7 @@ void PpoPass::CollectTokens(const std::vector<Update>& updates, const std::vecto
     const size_t count = updates[u].rollouts.size();
     const auto rows = [&](TokenNumbers& table) { return std::span(table).subspan(first, count); };
     for (size_t i = 0; i < updates[u].inputs.size() && speaks; ++i) {
-      const PolicyFacts& known = updates[u].inputs[i].policy;
+      const PolicyFacts& known = updates[u].inputs[i].facts.Get<PolicyFacts>();
       if (known.old.defined()) states[u].Collect(i, known.old, rows(facts.old));
       if (known.reference.defined()) states[u].Collect(i, known.reference, rows(facts.reference));
       if (values[i].defined()) states[u].Collect(i, values[i], rows(facts.values));
@@ -98,10 +99,11 @@ void PpoPass::PutTargets(const std::vector<Update>& updates, const std::vector<C
     }
     for (size_t i = 0; i < updates[u].inputs.size(); ++i) {
       PassInput& input = updates[u].inputs[i];
-      input.policy.advantages = states[u].Spread(i, input.tokens.numel(), rows(targets.advantages)).to(device);
-      input.value = {.positions = states[u].PositionsIn(i, rows(targets.returns)).to(device),
-                     .old = states[u].NumbersIn(i, values).to(device),
-                     .returns = states[u].NumbersIn(i, rows(targets.returns)).to(device)};
+      input.facts.Edit<PolicyFacts>().advantages =
+          states[u].Spread(i, input.tokens.numel(), rows(targets.advantages)).to(device);
+      input.facts.Edit<ValueFacts>() = {.positions = states[u].PositionsIn(i, rows(targets.returns)).to(device),
+                                        .old = states[u].NumbersIn(i, values).to(device),
+                                        .returns = states[u].NumbersIn(i, rows(targets.returns)).to(device)};
     }
     first += count;
   }

@@ -3,6 +3,7 @@
 #include "checkpoint/store_reader.h"
 #include "parallel/objectives/objectives.h"
 #include "parallel/pass/pass_batch.h"
+#include "stages/objective_options.h"
 #include "stages/ppo_check.h"
 #include "train/states/resume.h"
 #include "train/step/model_folders.h"
@@ -21,7 +22,7 @@ ValueModel::ValueModel(Session& policy, const std::optional<std::filesystem::pat
 }
 
 std::vector<at::Tensor> ValueModel::ValuesOf(const std::vector<PassInput>& inputs) {
-  const std::unique_ptr<Objective> objective = MakeObjective("value", session_->config());
+  const std::unique_ptr<Objective> objective = MakeObjective("value", ObjectiveOptionsOf(session_->config()));
   PassBatch batch(inputs, {.objective = objective.get(), .differentiate = false, .wants = {.scores = true}});
   session_->RunForward(batch);
   std::vector<at::Tensor> values;

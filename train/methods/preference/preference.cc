@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "data/mismatched_rows.h"
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/tensor/collectives.h"
 #include "stages/preference_check.h"
 #include "stages/stage.h"
@@ -26,7 +27,7 @@ std::vector<double> AllReduced(std::vector<double> values, Session& session) {
 }
 
 void TakeReference(const std::vector<std::vector<double>>& found, std::vector<PassInput>& inputs) {
-  for (size_t i = 0; i < found.size(); ++i) inputs[i].answers.reference = found[i];
+  for (size_t i = 0; i < found.size(); ++i) inputs[i].facts.Edit<AnswerFacts>().reference = found[i];
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ void PreferencePass::Count(Prepared& batch) {
   const at::Tensor counts = at::zeros({4}, at::TensorOptions(at::kInt).device(session_.tensors().torch()));
   int64_t samples = 0, chosen = 0, rejected = 0, desirable = 0;
   for (const PassInput& input : batch.inputs) {
-    const AnswerFacts& facts = input.answers;
+    const AnswerFacts& facts = input.facts.Get<AnswerFacts>();
     for (size_t i = 0; i < facts.tokens.size(); i += pairs ? 2 : 1) {
       const bool good = facts.values[i] > 0.5;  // of a single answer
       ++samples;
@@ -84,9 +85,10 @@ void PreferencePass::Count(Prepared& batch) {
   const at::Tensor host = counts.to(at::kCPU);
   const int32_t* count = host.data_ptr<int32_t>();
   batch.totals.samples = count[0];
-  batch.totals.chosen = count[1];
-  batch.totals.desirable = count[2];
-  batch.totals.rejected = count[3];
+  AnswerTotals& kinds = batch.totals.facts.Edit<AnswerTotals>();
+  kinds.chosen = count[1];
+  kinds.desirable = count[2];
+  kinds.rejected = count[3];
 }
 
 // The log-probabilities of all pairs of the batch on every rank, each in a slot of its own; then what stands at each
@@ -97,7 +99,9 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
   const auto own = static_cast<size_t>(session_.Coordinate("dp"));
   const bool speaks = SpeaksForRows(session_) && session_.Coordinate("pp") == 0;
   std::vector<double> counts(static_cast<size_t>(data_ranks), 0.0);
-  for (const PassInput& input : inputs) counts[own] += speaks ? static_cast<double>(input.answers.tokens.size()) : 0;
+  for (const PassInput& input : inputs) {
+    counts[own] += speaks ? static_cast<double>(input.facts.Get<AnswerFacts>().tokens.size()) : 0;
+  }
   counts = AllReduced(std::move(counts), session_);
   const auto first = static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + own, 0.0));
 
@@ -106,7 +110,7 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
   for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
     for (size_t document = 0; document < policy[i].size(); ++document, ++slot) {
       table[slot] = policy[i][document];
-      const std::vector<double>& reference = inputs[i].answers.reference;
+      const std::vector<double>& reference = inputs[i].facts.Get<AnswerFacts>().reference;
       table[static_cast<size_t>(2 * pairs) + slot] = reference.empty() ? 0 : reference[document];
     }
   }
@@ -114,11 +118,12 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
   const SortedAnswers sorted({table.begin(), table.begin() + 2 * pairs}, {table.begin() + 2 * pairs, table.end()});
   slot = first;
   for (PassInput& input : inputs) {
-    const size_t documents = input.answers.tokens.size();
-    input.answers.rivals.assign(2, std::vector<double>(documents));
+    AnswerFacts& facts = input.facts.Edit<AnswerFacts>();
+    const size_t documents = facts.tokens.size();
+    facts.rivals.assign(2, std::vector<double>(documents));
     for (size_t document = 0; document < documents; ++document, ++slot) {
-      input.answers.rivals[0][document] = sorted.rival(slot);
-      input.answers.rivals[1][document] = sorted.unpaired_rival(slot);
+      facts.rivals[0][document] = sorted.rival(slot);
+      facts.rivals[1][document] = sorted.unpaired_rival(slot);
     }
   }
 }
@@ -139,7 +144,7 @@ double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t
   double sum = 0;
   for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
     for (size_t document = 0; document < policy[i].size(); ++document) {
-      sum += policy[i][document] - inputs[i].answers.reference[document];
+      sum += policy[i][document] - inputs[i].facts.Get<AnswerFacts>().reference[document];
     }
   }
   const double mean = AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
@@ -158,7 +163,7 @@ PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::spa
   }
   if (SortsAnswers(config)) SetRivals(batch.inputs, batch.totals.samples);
   if (EstimatesKl(config)) {
-    batch.totals.kl = EstimateKl(rows, chosen, batch.totals.samples, tables.kl.get(), step);
+    batch.totals.facts.Edit<AnswerTotals>().kl = EstimateKl(rows, chosen, batch.totals.samples, tables.kl.get(), step);
   }
   return batch;
 }
@@ -199,14 +204,15 @@ MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals&
     }
   }
   if (FactsOf(session_.config()).records != Records::kJudged) return metrics;
-  metrics["kl"] = totals.kl;
+  const AnswerTotals& kinds = totals.facts.Get<AnswerTotals>();
+  metrics["kl"] = kinds.kl;
   // Of a kind of answer that the batch lacks there is no mean.
   const auto drop = [&](const std::string& kind) {
     for (const char* name : {"rewards/", "logps/", "logits/"}) metrics.erase(name + kind);
     metrics.erase("rewards/margins");
   };
-  if (totals.desirable == 0) drop("chosen");
-  if (totals.desirable == totals.samples) drop("rejected");
+  if (kinds.desirable == 0) drop("chosen");
+  if (kinds.desirable == totals.samples) drop("rejected");
   return metrics;
 }
 
@@ -235,18 +241,19 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     PassBatch batch(std::move(prepared.inputs), options);
     session_.RunForward(batch);
     const NamedSums sums = session_.ReduceSums(batch.result(), options.objective->SumNames(0));
+    const AnswerTotals& kinds = prepared.totals.facts.Get<AnswerTotals>();
     const auto count = static_cast<double>(prepared.totals.samples);
     samples += count;
     evaluation.loss += count * sums.at("loss");
     const bool pairs = FactsOf(session_.config()).records == Records::kPairs;
-    const double good = pairs ? count : static_cast<double>(prepared.totals.desirable);
+    const double good = pairs ? count : static_cast<double>(kinds.desirable);
     MetricValues metrics = MetricsOf(sums, prepared.totals);
     AddExtremes(batch.result(), metrics);
     means.Add(metrics, {.all = count,
                         .chosen = good,
                         .rejected = pairs ? count : count - good,
-                        .chosen_tokens = static_cast<double>(prepared.totals.chosen),
-                        .rejected_tokens = static_cast<double>(prepared.totals.rejected)});
+                        .chosen_tokens = static_cast<double>(kinds.chosen),
+                        .rejected_tokens = static_cast<double>(kinds.rejected)});
   }
   evaluation.loss /= samples;
   evaluation.metrics = means.Take();

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/prepare.h"
+#include "parallel/objectives/answer_facts.h"
 #include "parallel/tensor/collectives.h"
 #include "train/step/batches.h"
 
@@ -72,10 +73,9 @@ void ReferenceTable::Fill(std::span<const int64_t> chosen, std::vector<PassInput
   const std::vector<int64_t> answers = index_.Of(OwnRows(chosen, ShapeOf(session_)));
   size_t next = 0;
   for (PassInput& input : inputs) {
-    input.answers.reference.clear();
-    for (size_t i = 0; i < input.answers.tokens.size(); ++i) {
-      input.answers.reference.push_back(log_probs_[answers.at(next++)]);
-    }
+    AnswerFacts& facts = input.facts.Edit<AnswerFacts>();
+    facts.reference.clear();
+    for (size_t i = 0; i < facts.tokens.size(); ++i) facts.reference.push_back(log_probs_[answers.at(next++)]);
   }
 }
 

@@ -1,0 +1,82 @@
+#include "stages/objective_options.h"
+
+namespace trireme {
+namespace {
+
+PairDivergence DivergenceOf(Divergence key) {
+  switch (key) {
+    case DIVERGENCE_REVERSE_KL:
+      return PairDivergence::kReverseKl;
+    case DIVERGENCE_FORWARD_KL:
+      return PairDivergence::kForwardKl;
+    case DIVERGENCE_JS:
+      return PairDivergence::kJs;
+    case DIVERGENCE_ALPHA:
+      return PairDivergence::kAlpha;
+  }
+  return PairDivergence::kReverseKl;
+}
+
+SamplerRatio SamplerRatioOf(SamplerCorrection key) {
+  switch (key) {
+    case CORRECTION_NONE:
+      return SamplerRatio::kNone;
+    case CORRECTION_TOKEN_TRUNCATE:
+      return SamplerRatio::kTokenTruncate;
+    case CORRECTION_TOKEN_MASK:
+      return SamplerRatio::kTokenMask;
+    case CORRECTION_SEQUENCE_TRUNCATE:
+      return SamplerRatio::kSequenceTruncate;
+    case CORRECTION_SEQUENCE_MASK:
+      return SamplerRatio::kSequenceMask;
+  }
+  return SamplerRatio::kNone;
+}
+
+AnswerLossOptions AnswerOptionsOf(const PreferenceConfig& keys) {
+  return {.losses = {keys.loss().begin(), keys.loss().end()},
+          .weights = {keys.weights().begin(), keys.weights().end()},
+          .pair = {.beta = keys.beta(),
+                   .label_smoothing = keys.label_smoothing(),
+                   .divergence = DivergenceOf(keys.divergence()),
+                   .divergence_alpha = keys.divergence_alpha(),
+                   .discopop_tau = keys.discopop_tau(),
+                   .simpo_gamma = keys.simpo_gamma()},
+          .sft_weight = keys.sft_weight(),
+          .cpo_alpha = keys.cpo_alpha(),
+          .desirable_weight = keys.desirable_weight(),
+          .undesirable_weight = keys.undesirable_weight(),
+          .center_rewards = keys.center_rewards()};
+}
+
+PolicyLossOptions PolicyOptionsOf(const RlConfig& keys) {
+  return {.loss = keys.loss(),
+          .sequence_level = keys.level() == LEVEL_SEQUENCE,
+          .beta = keys.beta(),
+          .epsilon = keys.epsilon(),
+          .epsilon_high = keys.epsilon_high(),
+          .delta = keys.delta(),
+          .temperature = keys.temperature(),
+          .max_new_tokens = keys.max_new_tokens(),
+          .entropy_coef = keys.entropy_coef(),
+          .top_entropy_quantile = keys.top_entropy_quantile(),
+          .bias_correction_kl = keys.bias_correction_kl(),
+          .sapo_temperature_pos = keys.sapo_temperature_pos(),
+          .sapo_temperature_neg = keys.sapo_temperature_neg(),
+          .sampler_correction = SamplerRatioOf(keys.sampler_correction()),
+          .sampler_clip_min = keys.sampler_clip_min(),
+          .sampler_clip_max = keys.sampler_clip_max()};
+}
+
+}  // namespace
+
+ObjectiveOptions ObjectiveOptionsOf(const Config& config) {
+  return {
+      .tokens = {.label_smoothing = config.loss().label_smoothing(), .z_coefficient = config.loss().z_coefficient()},
+      .answers = AnswerOptionsOf(config.preference()),
+      .policy = PolicyOptionsOf(config.rl()),
+      .value = {.clip_range = config.rl().cliprange_value(), .weight = config.rl().vf_coef()},
+      .distillation = {.beta = config.distillation().beta(), .temperature = config.distillation().temperature()}};
+}
+
+}  // namespace trireme
