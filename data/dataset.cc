@@ -55,8 +55,8 @@ class Opener {
   void CheckLabels() const {
     if (FactsOf(config_).records != Records::kJudged || (labels_[0] > 0 && labels_[1] > 0)) return;
     throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
-                     labels_[1] > 0 ? "true" : "false",
-                     "; stage kto needs desirable (true) and undesirable (false) ones");
+                     labels_[1] > 0 ? "true" : "false", "; stage ", FactsOf(config_).name,
+                     " needs desirable (true) and undesirable (false) ones");
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/nearest.h"
 #include "core/base/text.h"
+#include "core/config/scope.h"
 #include "data/record_fields.h"
 
 namespace trireme {
@@ -148,10 +149,18 @@ class Entry {
   const Json& entry_;
 };
 
+std::vector<std::string> StagesOfAnswers() {
+  std::vector<std::string> names;
+  for (const StageFacts& facts : AllStages()) {
+    if (facts.of_answers()) names.emplace_back(facts.name);
+  }
+  return names;
+}
+
 void CheckForm(const Entry& entry, const RecordForm& form, const StageFacts& facts) {
   if (form.ranking && !facts.of_answers()) {
     entry.Refuse(Concat("is a ranking set, of chosen and rejected answers; stage ", facts.name,
-                        " wants others: set stage: dpo, orpo, simpo, cpo, kto or rm"));
+                        " wants others: set stage: ", Listed(StagesOfAnswers(), "or")));
   }
   if (!form.ranking && facts.records == Records::kPairs) {
     entry.Refuse(Concat("is not a ranking set; stage ", facts.name,

@@ -13,6 +13,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/config/unused_keys.h"
 #include "core/io/atomic_file.h"
@@ -135,6 +136,15 @@ void Grads(const Arguments& arguments, Job& job) {
   std::cout << JsonLine(line) << "\n";
 }
 
+// "kto, bco".
+std::string StagesWith(Records records) {
+  std::vector<std::string> names;
+  for (const StageFacts& facts : AllStages()) {
+    if (facts.records == records) names.emplace_back(facts.name);
+  }
+  return Join(names);
+}
+
 }  // namespace
 
 Command GradsCommand() {
@@ -147,7 +157,7 @@ Command GradsCommand() {
           {{.name = "model", .value_name = "DIR", .help = "a Hugging Face model directory", .required = true},
            {.name = "rows",
             .value_name = "ROWS.jsonl",
-            .help =
+            .help = Concat(
                 "one {\"input_ids\": […], \"labels\": […]} per line; labels are not shifted, -100: not trained. With "
                 "\"weights\": […], one per label, the loss is minus the weighted sum of the labels' log-probabilities. "
                 "Models that see: also \"pixel_values\": \"FILE.safetensors\", \"image_grid_thw\": [[1, height, "
@@ -155,11 +165,12 @@ Command GradsCommand() {
                 "what the image processor makes of the row's images, or \"images\": [\"FILE\", …] for it to make. "
                 "With --set stage=…: {\"prompt_ids\": […], \"chosen_ids\": […], \"rejected_ids\": […]} (dpo, orpo, "
                 "simpo, "
-                "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (kto), "
-                "{\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
+                "cpo), {\"prompt_ids\": […], \"completion_ids\": […], \"label\": true} (",
+                StagesWith(Records::kJudged),
+                "), {\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
                 "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, "
                 "rloo, "
-                "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd)",
+                "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd)"),
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

@@ -60,8 +60,9 @@ void CheckLossOptions(const Config& config) {
 
 void CheckReference(const Config& config) {
   const bool free = config.reference() == "none" || config.preference().reference_free();
-  if (config.stage() == STAGE_KTO && free) {
-    throw InputError("stage kto needs a reference; write reference: base, or a model's directory");
+  if (FactsOf(config).records == Records::kJudged && free) {
+    throw InputError("stage ", NameOf(config.stage()),
+                     " needs a reference; write reference: base, or a model's directory");
   }
   if (config.stage() == STAGE_DPO && config.preference().reference_free() && config.reference() != "none" &&
       config.reference() != "base") {
@@ -96,7 +97,7 @@ bool ComparesWithItself(const Config& config) {
 }
 
 bool WantsReference(const Config& config) {
-  if (config.stage() == STAGE_KTO || config.stage() == STAGE_GKD) return true;
+  if (FactsOf(config).records == Records::kJudged || config.stage() == STAGE_GKD) return true;
   if (FactsOf(config).method == MethodKind::kPolicy) return config.rl().beta() > 0 && config.reference() != "none";
   return config.stage() == STAGE_DPO && config.reference() != "none" && !config.preference().reference_free();
 }
@@ -109,6 +110,8 @@ bool EstimatesKl(const Config& config) {
   const PreferenceConfig& preference = config.preference();
   return config.stage() == STAGE_KTO && (preference.loss_size() == 0 || preference.loss(0) != "apo_zero_unpaired");
 }
+
+bool ReportsKl(const Config& config) { return config.stage() == STAGE_KTO; }
 
 bool SortsAnswers(const Config& config) {
   if (config.stage() != STAGE_DPO) return false;

@@ -18,6 +18,8 @@ bool WantsReference(const Config& config);
 bool NeedsSecondModel(const Config& config);
 // Whether the loss compares with how far the policy is from the reference over the whole batch (KTO's KL).
 bool EstimatesKl(const Config& config);
+// Whether that is among the metrics: 0 where the loss compares with none.
+bool ReportsKl(const Config& config);
 // Whether some loss compares answers over the whole batch.
 bool SortsAnswers(const Config& config);
 // The weight of an answer's labels beyond the length of the other one; 1: as all others.

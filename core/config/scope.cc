@@ -1,5 +1,6 @@
 #include "core/config/scope.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -47,10 +48,25 @@ KeyNeed ParseNeed(const std::string& text) {
   return {};
 }
 
+std::vector<std::string> StagesOf(const std::string& text) {
+  std::vector<std::string> stages;
+  const auto* all = Stage_descriptor();
+  for (const std::string& word : Split(text, ", ")) {
+    const size_t before = stages.size();
+    for (int i = 0; i < all->value_count(); ++i) {
+      const google::protobuf::EnumValueDescriptor& stage = *all->value(i);
+      const std::vector<std::string> groups = Split(stage.options().GetExtension(schema::groups), ", ");
+      if (SpellingOf(stage) == word || std::ranges::count(groups, word) > 0) stages.push_back(SpellingOf(stage));
+    }
+    TRIREME_CHECK(stages.size() > before) << "the schema names no stage and no group of stages: " << word;
+  }
+  return stages;
+}
+
 KeyScope StatedScope(const FieldDescriptor& field) {
   KeyScope scope;
   const auto& options = field.options();
-  if (options.HasExtension(schema::stages)) scope.stages = Split(options.GetExtension(schema::stages), ", ");
+  if (options.HasExtension(schema::stages)) scope.stages = StagesOf(options.GetExtension(schema::stages));
   for (int i = 0; i < options.ExtensionSize(schema::needs); ++i) {
     scope.needs.push_back(ParseNeed(options.GetExtension(schema::needs, i)));
   }

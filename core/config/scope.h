@@ -34,6 +34,9 @@ KeyScope StatedScope(const google::protobuf::FieldDescriptor& field);
 // What counts for "rl.sampler.model": with what its sections state.
 KeyScope ScopeOf(const std::string& key);
 
+// "sft, answers": its stages, groups as those that state them, in the order of Stage.
+std::vector<std::string> StagesOf(const std::string& text);
+
 // "a, b" at ", ": its parts.
 std::vector<std::string> Split(const std::string& text, const std::string& separator);
 // "a", "a or b", "a, b or c".

@@ -21,12 +21,12 @@ struct StageDefault {
   std::vector<std::string> stages;
 };
 
-// Of "false in sft, dpo".
+// Of "false in sft, answers".
 StageDefault ParseStageDefault(const FieldDescriptor& field) {
   const std::string text = field.options().GetExtension(schema::stage_default), sign = " in ";
   const size_t at = text.find(sign);
   TRIREME_CHECK(at != std::string::npos) << "a default of the schema names no stage: " << text;
-  return {text.substr(0, at), Split(text.substr(at + sign.size()), ", ")};
+  return {text.substr(0, at), StagesOf(text.substr(at + sign.size()))};
 }
 
 void SetScalar(const std::string& value, const FieldDescriptor& field, Message& section) {

@@ -20,10 +20,11 @@ struct AnswerFacts {
 
 // Of the answers of the global batch.
 struct AnswerTotals {
-  int64_t chosen = 0;     // trained labels of chosen answers, or of those whose label is true
-  int64_t rejected = 0;   // trained labels of the others
-  int64_t desirable = 0;  // single answers whose label is true
-  double kl = 0;          // how far the policy is from the reference, where an objective wants it
+  int64_t chosen = 0;              // trained labels of chosen answers, or of those whose label is true
+  int64_t rejected = 0;            // trained labels of the others
+  int64_t desirable = 0;           // single answers whose label is true
+  double kl = 0;                   // how far the policy is from the reference, where an objective wants it
+  std::vector<double> state = {};  // what the objective keeps from step to step (Objective::NextState)
 
   double per_chosen() const { return BatchTotals::Reciprocal(chosen); }
   double per_rejected() const { return BatchTotals::Reciprocal(rejected); }

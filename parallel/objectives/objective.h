@@ -42,6 +42,14 @@ class Objective {
   virtual bool needs_scores() const { return false; }
   // The sums that Run adds to a pass's output, the same on every rank, with or without the head.
   virtual std::vector<std::string> SumNames(int64_t mtp_depths) const = 0;
+  // What it keeps from step to step, as it is before the first one; empty: nothing. The object itself never changes:
+  // who trains holds the state, gives it to passes (AnswerTotals::state) and saves it with the run's progress.
+  virtual std::vector<double> InitialState() const { return {}; }
+  // The state that a batch is trained with. mean_log_ratio: of its answers, by the policy against the reference.
+  virtual std::vector<double> NextState(const std::vector<double>& state, double /*mean_log_ratio*/,
+                                        int64_t /*answers*/) const {
+    return state;
+  }
   // Indices of the tokens whose hidden states it needs: [any] int64; undefined: all of them.
   virtual at::Tensor Select(const PassContext& /*pass*/) const { return {}; }
   // Adds this micro batch's results to pass.output. If the pass is differentiated, returns the gradient of

@@ -1,5 +1,5 @@
-// What a run says to its objective, as plain values; stages/objective_options.h makes them of the configuration's keys, whose
-// defaults these are. A loss that takes a new number takes it from here. No torch, no configuration.
+// What a run says to its objective, as plain values; stages/objective_options.h makes them of the configuration's keys,
+// whose defaults these are. A loss that takes a new number takes it from here. No torch, no configuration.
 #pragma once
 
 #include <cstdint>

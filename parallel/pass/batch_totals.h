@@ -1,5 +1,5 @@
-// BatchTotals: counts over all micro batches and ranks of the global batch, fixed before the first micro batch, so that no
-// loss depends on how rows were split. No torch.
+// BatchTotals: counts over all micro batches and ranks of the global batch, fixed before the first micro batch, so that
+// no loss depends on how rows were split. No torch.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// FactsByType: what an objective knows of a micro batch, or of the whole batch, beside what every pass needs. At most one
-// value of each type. The type belongs to the objective that reads it (parallel/objectives); whoever prepares the batch
-// fills it in; the layers between know none of them. No torch.
+// FactsByType: what an objective knows of a micro batch, or of the whole batch, beside what every pass needs. At most
+// one value of each type. The type belongs to the objective that reads it (parallel/objectives); whoever prepares the
+// batch fills it in; the layers between know none of them. No torch.
 #pragma once
 
 #include <any>

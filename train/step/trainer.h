@@ -37,6 +37,7 @@ class Trainer {
   // The same over micro batches that the caller builds and inspects afterwards.
   double Pass(PassBatch& batch);
   PassOptions OptionsOf(const BatchTotals& totals) const;
+  const Objective& objective() const { return *objective_; }
   // Of the last pass, over all ranks: the sums that the objective reports, by name.
   const NamedSums& sums() const { return sums_; }
   double loss() const { return sums_.at("loss"); }

@@ -33,7 +33,7 @@ void TakeReference(const std::vector<std::vector<double>>& found, std::vector<Pa
 }  // namespace
 
 PreferencePass::PreferencePass(Trainer& trainer, const std::optional<std::filesystem::path>& checkpoint)
-    : trainer_(trainer), session_(trainer.session()) {
+    : trainer_(trainer), session_(trainer.session()), state_(trainer.objective().InitialState()) {
   // A second model whose log-probabilities may all be in the cache is opened where they are not (Precompute).
   const Config& config = session_.config();
   const bool later = config.preference().precompute_ref_log_probs() && NeedsSecondModel(config);
@@ -135,24 +135,27 @@ double PreferencePass::EstimateKl(const RowSource& rows, std::span<const int64_t
   std::vector<int64_t> all(chosen.size());
   std::iota(all.begin(), all.end(), int64_t{0});
   std::vector<PassInput> inputs = MakePassInputs(mismatched, all, ShapeOf(session_));
-  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
   if (table != nullptr) {
     table->Fill(step, inputs);
   } else {
     TakeReference(reference_->LogProbsOf(inputs), inputs);
   }
+  return std::max(MeanLogRatio(inputs, samples), 0.0);
+}
+
+double PreferencePass::MeanLogRatio(const std::vector<PassInput>& inputs, int64_t samples) {
+  const std::vector<std::vector<double>> policy = AnswerLogProbsOf(session_, inputs);
   double sum = 0;
   for (size_t i = 0; i < inputs.size() && SpeaksForRows(session_); ++i) {
     for (size_t document = 0; document < policy[i].size(); ++document) {
       sum += policy[i][document] - inputs[i].facts.Get<AnswerFacts>().reference[document];
     }
   }
-  const double mean = AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
-  return std::max(mean, 0.0);
+  return AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
 }
 
 PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen,
-                                                 const Tables& tables, int64_t step) {
+                                                 const Tables& tables, int64_t step, bool trains) {
   const Config& config = session_.config();
   Prepared batch{MakePassInputs(rows, chosen, ShapeOf(session_)), TotalsOf(rows, chosen)};
   Count(batch);
@@ -165,6 +168,11 @@ PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::spa
   if (EstimatesKl(config)) {
     batch.totals.facts.Edit<AnswerTotals>().kl = EstimateKl(rows, chosen, batch.totals.samples, tables.kl.get(), step);
   }
+  if (trains && !state_.empty()) {
+    const double mean = MeanLogRatio(batch.inputs, batch.totals.samples);
+    state_ = trainer_.objective().NextState(state_, mean, batch.totals.samples);
+  }
+  batch.totals.facts.Edit<AnswerTotals>().state = state_;
   return batch;
 }
 
@@ -198,14 +206,12 @@ MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals&
     for (const char* name : {"mean_reward", "accuracy", "margin"}) metrics[name] = sums.at(name);
     return metrics;
   }
-  for (const auto& [name, value] : sums) {
-    if (name == "nll_loss" || name.find('/') != std::string::npos || name.starts_with("log_odds")) {
-      metrics[name] = value;
-    }
+  for (const std::string& name : trainer_.objective().SumNames(0)) {
+    if (name != "loss") metrics[name] = sums.at(name);
   }
   if (FactsOf(session_.config()).records != Records::kJudged) return metrics;
   const AnswerTotals& kinds = totals.facts.Get<AnswerTotals>();
-  metrics["kl"] = kinds.kl;
+  if (ReportsKl(session_.config())) metrics["kl"] = kinds.kl;
   // Of a kind of answer that the batch lacks there is no mean.
   const auto drop = [&](const std::string& kind) {
     for (const char* name : {"rewards/", "logps/", "logits/"}) metrics.erase(name + kind);
@@ -217,7 +223,7 @@ MetricValues PreferencePass::MetricsOf(const NamedSums& sums, const BatchTotals&
 }
 
 double PreferencePass::Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step) {
-  Prepared prepared = Prepare(rows, chosen, train_tables_, step);
+  Prepared prepared = Prepare(rows, chosen, train_tables_, step, /*trains=*/true);
   const BatchTotals totals = prepared.totals;
   PassBatch batch(std::move(prepared.inputs), OptionsOf(totals));
   const double loss = trainer_.Pass(batch);
@@ -234,7 +240,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
-    Prepared prepared = Prepare(rows, chosen, valid_tables_, first / global_batch + 1);
+    Prepared prepared = Prepare(rows, chosen, valid_tables_, first / global_batch + 1, /*trains=*/false);
     PassOptions options = OptionsOf(prepared.totals);
     options.differentiate = false;
     options.dropout = std::nullopt;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "data/rows.h"
@@ -32,6 +33,10 @@ class PreferencePass {
   void Precompute(const RowSource& train, const BatchSamplerOptions& order, int64_t steps, const RowSource* valid);
   // Forward and backward over units of a global batch (data/answer_rows.h), that of a step; the loss. Collective.
   double Pass(const RowSource& rows, std::span<const int64_t> chosen, int64_t step);
+  // What the objective keeps from step to step: after the last pass, or as the checkpoint has it that a run resumes
+  // from.
+  const std::vector<double>& state() const { return state_; }
+  void Restore(std::vector<double> state) { state_ = std::move(state); }
   // Of the last pass, by TRL's names.
   const MetricValues& metrics() const { return metrics_; }
   // Forward over all rows, as many at a time as a global batch has; means over the samples. Collective.
@@ -48,10 +53,13 @@ class PreferencePass {
     std::unique_ptr<KlTable> kl;  // where the loss estimates it
   };
   Tables TablesOf(const RowSource& rows, const BatchSamplerOptions& order, int64_t steps);
-  // `step`: of those that Precompute was told of, from 1.
-  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen, const Tables& tables, int64_t step);
+  // `step`: of those that Precompute was told of, from 1. trains: the batch moves the objective's state.
+  Prepared Prepare(const RowSource& rows, std::span<const int64_t> chosen, const Tables& tables, int64_t step,
+                   bool trains);
   void Count(Prepared& batch);
   void SetRivals(std::vector<PassInput>& inputs, int64_t pairs);
+  // How much likelier than to the reference answers are to the policy, on average over the batch's samples. Collective.
+  double MeanLogRatio(const std::vector<PassInput>& inputs, int64_t samples);
   double EstimateKl(const RowSource& rows, std::span<const int64_t> chosen, int64_t samples, const KlTable* table,
                     int64_t step);
   MetricValues MetricsOf(const NamedSums& sums, const BatchTotals& totals) const;
@@ -64,6 +72,7 @@ class PreferencePass {
   Session& session_;
   std::unique_ptr<Reference> reference_;
   Tables train_tables_, valid_tables_;
+  std::vector<double> state_;  // of the objective; empty: it keeps none
   MetricValues metrics_;
 };
 

@@ -22,6 +22,8 @@ class PreferenceSteps : public Method {
     total_steps_ = run.total_steps;
     feed_.emplace(data_.train, run);
     pass_.emplace(run.trainer, run.start.checkpoint);
+    const auto& state = run.start.progress.objective_state();
+    if (!state.empty()) pass_->Restore({state.begin(), state.end()});
   }
 
   bool wants_start() override { return pass_->reference() != nullptr && pass_->reference()->wants_start(); }
@@ -47,6 +49,9 @@ class PreferenceSteps : public Method {
 
   bool EndsEpoch(int64_t step) override { return feed_->EndsEpoch(step); }
   Evaluation Evaluate() override { return pass_->Evaluate(*data_.valid); }
+  void AddTo(checkpoint::Progress& progress) const override {
+    progress.mutable_objective_state()->Assign(pass_->state().begin(), pass_->state().end());
+  }
 
  private:
   const Config& config_;

@@ -1,4 +1,4 @@
-// Training on compared or judged answers: the method of stages dpo, kto, orpo, simpo, cpo and rm. A step up to its
+// Training on compared or judged answers: the method of stages of answers (stages/stages.cc). A step up to its
 // gradients is PreferencePass's.
 #pragma once
 
