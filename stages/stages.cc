@@ -30,6 +30,7 @@ constexpr StageFacts kStages[] = {
      Baseline::kBatch},
     {STAGE_GKD, "gkd", kConversations, kDistillation, "gkd", kCompares},
     {STAGE_PPO, "ppo", kPrompts, kPolicy, "ppo_policy", kCompares, Baseline::kValues},
+    {STAGE_BCO, "bco", kJudged, kPreference, "bco", kCompares},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
   OBJECTIVE("log_probs", MakeWeightedLogProbs)  \
   OBJECTIVE("dpo", MakeDpo)                     \
   OBJECTIVE("kto", MakeKto)                     \
+  OBJECTIVE("bco", MakeBco)                     \
   OBJECTIVE("orpo", MakeOrpo)                   \
   OBJECTIVE("simpo", MakeSimPo)                 \
   OBJECTIVE("cpo", MakeCpo)                     \

@@ -64,12 +64,12 @@ def write_answers(folder, pairs=None):
 
 
 def rows_of(folder, stage, part=""):
-    return folder / f"{'labelled' if stage == 'kto' else 'pairs'}{part}.jsonl"
+    return folder / f"{'labelled' if stage in ('kto', 'bco') else 'pairs'}{part}.jsonl"
 
 
 def reference_of(folder, stage):
     """The setting that names the reference, for stages that have one."""
-    return [f"reference={folder / 'reference'}"] if stage in ("dpo", "kto") else []
+    return [f"reference={folder / 'reference'}"] if stage in ("dpo", "kto", "bco") else []
 
 
 def tokenizer():

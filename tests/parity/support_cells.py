@@ -35,6 +35,7 @@ CELLS = [
     Cell("dpo, LoRA", ["stage=dpo", *PAIRS, *LORA], covering=True),
     Cell("dpo, in full", ["stage=dpo", *PAIRS, *FULL]),
     Cell("kto", ["stage=kto", "preference.loss=[kto]", *PAIRS, *LORA]),
+    Cell("bco", ["stage=bco", *PAIRS, *LORA]),
     Cell("orpo", ["stage=orpo", *PAIRS, *FULL]),
     Cell("simpo", ["stage=simpo", *PAIRS, *FULL]),
     Cell("cpo", ["stage=cpo", *PAIRS, *FULL]),

@@ -76,10 +76,10 @@ TEST(WrappedTest, BreaksBetweenWords) {
 }
 
 TEST(HelpTest, ADefaultThatDependsOnTheStageIsShownWithItsStages) {
-  EXPECT_NE(
-      InOneLine(ConfigHelp())
-          .find("data.packing (true or false; default true; in stages sft, dpo, kto, orpo, simpo, cpo and rm false)"),
-      std::string::npos);
+  EXPECT_NE(InOneLine(ConfigHelp())
+                .find("data.packing (true or false; default true; in stages sft, dpo, kto, orpo, simpo, cpo, rm and "
+                      "bco false)"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ const ErrorCase kFileCases[] = {
      "stage: sftt\nparallel:\n  tensr: 2\n  zero: 9\nrun: {seed: x}\nrun: {}\n",
      {"run.keep=-1", "nothing"},
      "run.yaml:1: stage: wanted one of pt, sft, dpo, kto, orpo, simpo, cpo, rm, grpo, rloo, reinforce_plus_plus, gkd, "
-     "ppo, found 'sftt'\n"
+     "ppo, bco, found 'sftt'\n"
      "run.yaml:3: parallel.tensr: unknown key; did you mean parallel.tensor?\n"
      "run.yaml:4: parallel.zero: wanted an integer from 0 to 3, found '9'\n"
      "run.yaml:5: run.seed: wanted an integer of 0 or more, found 'x'\n"

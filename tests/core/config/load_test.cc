@@ -44,7 +44,7 @@ TEST(LoadTest, ValuesOfEachKind) {
 }
 
 TEST(LoadTest, PackingIsOnByDefaultWhereABatchIsNotCountedInSamples) {
-  const std::set<std::string> without = {"sft", "dpo", "kto", "orpo", "simpo", "cpo", "rm"};
+  const std::set<std::string> without = {"sft", "dpo", "kto", "orpo", "simpo", "cpo", "rm", "bco"};
   for (const std::string& stage : SpellingsOf(*Stage_descriptor())) {
     const std::string text = "stage: " + stage + "\n";
     EXPECT_EQ(ParseConfig(text, "x").data().packing(), without.count(stage) == 0) << stage;

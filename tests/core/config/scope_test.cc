@@ -138,6 +138,9 @@ TEST(KeyScopes, SayTheKeyItsValueWhyAndWhatToDo) {
        "preference.discopop_tau = 0.1 has no part in this run: preference.loss has no discopop; leave it out"},
       {{"run.report_name=first"},
        "run.report_name = first has no part in this run: run.report_to is empty; leave it out"},
+      {{"stage=bco", "preference.loss=[kto]"},
+       "preference.loss = [kto] is for stages dpo, kto, simpo and cpo, not bco; leave it out"},
+      {{"stage=bco", "preference.beta=0.5", "preference.precompute_ref_log_probs=true"}, ""},
       {{"stage=gkd", "rl.temperature=0.5"}, ""},
       {{"stage=dpo", "preference.discopop_tau=0.1", "preference.loss=[sigmoid, discopop]"}, ""}};
   for (const Case& one : cases) {
@@ -151,6 +154,14 @@ TEST(KeyScopes, SayTheKeyItsValueWhyAndWhatToDo) {
     }
     EXPECT_EQ(text, one.text);
   }
+}
+
+TEST(KeyScopes, AGroupIsTheStagesThatStateIt) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(StagesOf("ppo, gkd"), (Names{"ppo", "gkd"}));
+  EXPECT_EQ(StagesOf("reference, gkd"),
+            (Names{"dpo", "kto", "grpo", "rloo", "reinforce_plus_plus", "ppo", "bco", "gkd"}));
+  EXPECT_EQ(StagesOf("stored_reference"), (Names{"dpo", "kto", "bco"}));
 }
 
 TEST(KeyScopes, AreInTheManual) {

@@ -170,7 +170,7 @@ TEST(PreferenceCheck, RefusesWhatDoesNotFitTogether) {
     c.set_stage(STAGE_KTO);
     c.set_reference("none");
   });
-  expect("reference = some/model is for stages dpo, kto, grpo, rloo, reinforce_plus_plus and ppo, not orpo",
+  expect("reference = some/model is for stages dpo, kto, grpo, rloo, reinforce_plus_plus, ppo and bco, not orpo",
          [](Config& c) {
            c.set_stage(STAGE_ORPO);
            c.set_reference("some/model");

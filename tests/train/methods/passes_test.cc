@@ -98,6 +98,37 @@ TEST_F(PassesTest, APreferenceStepComparesWithWhereItBegan) {
   }
 }
 
+TEST_F(PassesTest, AnObjectivesStateIsMovedByTheBatchesThatItTrains) {
+  const Config config = ConfigWith({"stage=bco"});
+  const std::vector<Row> rows = Pairs(config);
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  const RowList list(rows);
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  EXPECT_NEAR(pass.Pass(list, all, 1), std::log(2), 1e-6) << "policy and reference are the same";
+  ASSERT_EQ(pass.state().size(), 2u) << "bco's: the mean reward, and of how many answers";
+  EXPECT_NEAR(pass.state()[0], 0, 1e-6);
+  EXPECT_EQ(pass.state()[1], 8) << "both of each pair";
+  Update(trainer);
+  pass.Pass(list, all, 2);
+  const MetricValues& metrics = pass.metrics();
+  const double reward = (metrics.at("rewards/chosen") + metrics.at("rewards/rejected")) / 2;
+  EXPECT_GT(std::abs(reward), 1e-3);
+  EXPECT_NEAR(pass.state()[0], reward / 2, 1e-5) << "over the answers of both steps";
+  EXPECT_NEAR(metrics.at("delta"), pass.state()[0], 1e-6) << "the mean with which the batch was trained";
+  EXPECT_EQ(metrics.count("kl"), 0u);
+  const std::vector<double> before = pass.state();
+  EXPECT_NEAR(pass.Evaluate(list).metrics.at("delta"), before[0], 1e-6);
+  EXPECT_EQ(pass.state(), before) << "evaluations move nothing";
+  Update(trainer);
+  pass.Restore({0.5, 24});
+  pass.Pass(list, all, 3);
+  EXPECT_EQ(pass.state()[1], 32) << "it goes on from what was restored";
+}
+
 TEST_F(PassesTest, AReferenceStaysUntilItIsSynced) {
   const Config config = ConfigWith({"stage=dpo", "reference_sync.steps=2", "reference_sync.alpha=1"});
   const std::vector<Row> rows = Pairs(config);
