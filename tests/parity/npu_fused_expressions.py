@@ -69,6 +69,27 @@ PACKED_PAIRS = [pair for npu, cpu in [
                           "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), "
                           f"{cpu}scale=0.4).transpose(0, 1) for s in sequences])", "x, x[:, :3], x[:, 3:]")]
 
+# a position shift, added before scaling: for each row, for all rows, for all queries of a row; with a causal mask, too
+SHIFTS = [pair for shift in ("big[..., :4]", "big[:1, ..., 1:]", "big[..., :1, :4]")
+          for npu, cpu in [("", ""), (f", atten_mask={CAUSAL}", f".masked_fill({CAUSAL}, -torch.inf)")]
+          for pair in attention(f"{PLAIN}s = {shift}; ", "3, 'BNSD', pse=s" + npu,
+                                f"F.scaled_dot_product_attention(q, k, v, (s * 0.4).expand(2, 3, 4, 4){cpu}, scale=0.4)",
+                                "big / 2, big, big / 2 + 1")]
+SHIFTS += [(f"s = {shift}; gradients(lambda s: torch_npu.npu_fusion_attention(big, big, big + 1, 3, 'BNSD', pse=s, scale=0.4)[0], s)",
+            f"s = {shift}; gradients(lambda s: F.scaled_dot_product_attention(big, big, big + 1, s * 0.4, scale=0.4), s)")
+           for shift in ("big[..., :4]", "big[:1, ..., 1:]", "big[..., :1, :4]")]
+# keys that every query sees, 2 of the first row's and 3 of the second's, beside the causal ones
+PREFIX = AHEAD + "seen = torch.stack([(ahead <= 0) | (torch.arange(4, device=device) < n) for n in (2, 3)]).unsqueeze(1); "
+TALL = ("torch.cat([torch.ones(2048, 2048, device=device).triu(1), torch.ones(1024, 2048, device=device).triu(-1023) "
+        "* (torch.arange(2048, device=device) >= 1024)]).bool()")  # the one mask of mode 6
+PREFIXES = [pair for npu in ("atten_mask=~seen, sparse_mode=5", f"atten_mask={TALL}, sparse_mode=6")
+            for pair in attention(PREFIX, f"3, 'BNSD', {npu}, prefix=[2, 3]",
+                                  "F.scaled_dot_product_attention(q, k, v, seen, scale=0.4)", "big[:, :, 1:], big, big + 1")]
+PREFIXES += attention(PACKED, f"6, 'TND', actual_seq_qlen=[1, 4], actual_seq_kvlen=[1, 4], atten_mask={TALL}, sparse_mode=6, prefix=[0, 2]",
+                      "torch.cat([F.scaled_dot_product_attention(turn(q[s], 1), turn(k[s], 2), turn(v[s], 2), m, scale=0.4).transpose(0, 1) "
+                      "for s, m in zip(sequences, (torch.ones(1, 1).bool(), torch.tensor([[1, 1, 0], [1, 1, 0], [1, 1, 1]]).bool()))])",
+                      "x, x[:, :3], x[:, 3:]")
+
 # values of another size than the keys, as in latent attention: shorter and longer, in each dim order
 OTHER_SIZES = [pair for name, order in [
     ("BNSD", "t"), ("BSND", "t.transpose(1, 2)"), ("BSH", "t.transpose(1, 2).flatten(2)"),
@@ -202,5 +223,5 @@ MOE += [(WIDE + "torch_npu.npu_moe_init_routing_v2(x, e, active_num=4, expert_nu
          "expert_tokens_num_flag=True, quant_mode=-1, active_expert_range=[0, 128])[0]", WIDE + "x[[1, 0, 1, 0]]")]
 
 FUSED = ([(f"x = {x}; {npu}", f"x = {x}; {cpu}") for x, npu, cpu in ON_X]
-         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + OTHER_SIZES + BLOCKS + GENERATION + ROUTING + PRODUCTS
+         + ROTARY + EQUAL_HEADS + LAYOUTS + BANDS + PACKED_PAIRS + SHIFTS + PREFIXES + OTHER_SIZES + BLOCKS + GENERATION + ROUTING + PRODUCTS
          + LAYERS + MOE)
