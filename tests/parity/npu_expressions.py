@@ -3,6 +3,7 @@
 EXPRESSIONS is a list of pairs: one to run on the NPU, one on the CPU. Here they are the same.
 """
 from npu_fused_expressions import FUSED
+from npu_inference_expressions import INFERENCE
 from npu_vision_expressions import VISION
 
 
@@ -209,4 +210,4 @@ RANDOM = [
 
 NOT_EQUAL_BY_NATURE = set(RANDOM)
 SAME = UNARY + COMPARE + BINARY + RULES + REDUCE + INDEX + NETWORK + FOREACH + OPTIMIZER + RANDOM
-EXPRESSIONS = [(expression, expression) for expression in SAME] + FUSED + VISION
+EXPRESSIONS = [(expression, expression) for expression in SAME] + FUSED + INFERENCE + VISION

@@ -188,6 +188,61 @@ LAYERS = [
     ("torch_npu.npu_scatter_nd_update_(a, torch.tensor([[1], [3]], device=device), b[:2])", "a[[1, 3]] = b[:2]; a"),
 ]
 
+# Sums that are normed, masked softmax, feed-forward layers, and what the wheel asks for by older names.
+HIDDEN = "hide = torch.tensor([[0, 1, 0, 0, 1], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 0, 1, 1]], device=device).bool(); "
+TRIANGLE = "torch.ones(4, 5, dtype=torch.bool).triu(1)"
+DEEP = "lambda x, g, w, b: F.layer_norm(x * 0.3 + g, (6,), w, b, 1e-6)"
+FEED = "x = a.half(); u = w.half(); v = cube[0, :, :5].t().half(); c = row[:5].half(); e = row[:4].half(); "
+EXPERTS = "x = a.half(); u = cube2.half(); v = cube2.half().transpose(1, 2); c = cube2[:, 0].half(); "
+LAYERS += [
+    ("torch_npu.npu_add_layer_norm(a, b, row, row + 1, 1e-5, True)",
+     "x = a + b; y = F.layer_norm(x, (6,), row, row + 1, 1e-5); y, x.mean(1, keepdim=True), torch.rsqrt(x.var(1, False, keepdim=True) + 1e-5), x"),
+    ("gradients(lambda x, y, w, b: torch_npu.npu_add_layer_norm(x, y, w, b, 1e-5, True)[0], cube, cube * 2, row, row + 1)",
+     "gradients(lambda x, y, w, b: F.layer_norm(x + y, (6,), w, b, 1e-5), cube, cube * 2, row, row + 1)"),
+    ("gradients(lambda x, y: (lambda r: r[0] + r[3])(torch_npu.npu_add_layer_norm(x, y, row, row, 1e-5, True)), cube, cube * 2)",
+     "gradients(lambda x, y: F.layer_norm(x + y, (6,), row, row, 1e-5) + x + y, cube, cube * 2)"),
+    ("torch_npu.npu_deep_norm(a, b, row, row + 1)[2]", f"({DEEP})(a, b, row + 1, row)"),
+    ("torch_npu.npu_deep_norm(a, b, row, row + 1)[:2]",
+     "x = a * 0.3 + b; x.mean(1, keepdim=True), torch.rsqrt(x.var(1, False, keepdim=True) + 1e-6)"),
+    ("gradients(lambda x, g, w, b: torch_npu.npu_deep_norm(x, g, b, w)[2], cube, cube * 2, row, row + 1)",
+     f"gradients({DEEP}, cube, cube * 2, row, row + 1)"),
+    (HIDDEN + "torch.ops.aten._masked_softmax(big, hide.expand(2, 3, 4, 5), -1, 2)", HIDDEN + "big.masked_fill(hide, -torch.inf).softmax(-1)"),
+    (HIDDEN + "torch_npu.npu_scaled_masked_softmax(big, hide.expand(2, 1, 4, 5).contiguous(), 0.7)",
+     HIDDEN + "(big * 0.7).masked_fill(hide, -torch.inf).softmax(-1)"),
+    (HIDDEN + "torch_npu.npu_scaled_masked_softmax(big, hide.expand(2, 1, 4, 5).contiguous(), 0.7, True)",
+     f"(big * 0.7).masked_fill({TRIANGLE}, -torch.inf).softmax(-1)"),
+    (HIDDEN + "gradients(lambda t: torch_npu.npu_scaled_masked_softmax(t, hide.expand(2, 1, 4, 5).contiguous(), 0.7), big)",
+     HIDDEN + "gradients(lambda t: (t * 0.7).masked_fill(hide, -torch.inf).softmax(-1), big)"),
+    ("torch_npu.npu_fast_gelu(a)", "a * (1.702 * a).sigmoid()"), ("torch_npu.fast_gelu(h)", "(h.float() * (1.702 * h.float()).sigmoid()).half()"),
+    ("gradients(torch_npu.fast_gelu, a)", "gradients(lambda t: t * (1.702 * t).sigmoid(), a)"),
+    ("torch_npu.npu_mish(a)", "F.mish(a)"), ("gradients(torch_npu.npu_mish, a)", "gradients(F.mish, a)"),
+    ("gradients(F.mish, a)", "gradients(F.mish, a)"),
+    ("torch_npu.npu_confusion_transpose(cube, (0, 2, 1, 3), (3, 4, 2, 3), False)", "cube.view(3, 4, 2, 3).permute(0, 2, 1, 3)"),
+    ("torch_npu.npu_confusion_transpose(big, (0, 2, 1, 3), (2, 4, 15), True)", "big.permute(0, 2, 1, 3).reshape(2, 4, 15)"),
+    ("gradients(lambda t: torch_npu.npu_confusion_transpose(t, (0, 2, 1, 3), (3, 4, 2, 3), False) * cube.view(3, 2, 4, 3), cube)",
+     "gradients(lambda t: t.view(3, 4, 2, 3).permute(0, 2, 1, 3) * cube.view(3, 2, 4, 3), cube)"),
+    ("torch_npu.npu_one_hot(cls.int(), depth=4)", "(cls[:, None] == torch.arange(4)).float()"),
+    ("torch_npu.npu_one_hot(rows.int(), -1, 5, 2.5, -1)", "torch.where(rows[:, None] == torch.arange(5), 2.5, -1.0)"),
+    ("torch_npu.npu_apply_adam_w(0.81, 0.998, 0.1, 0.3, 0.9, 0.999, 1e-8, u, None, False, False, out=(a, b, p))",
+     "m = b * 0.9 + u * 0.1; v = p * 0.999 + u * u * 0.001; "
+     "a * (1 - 0.1 * 0.3) - 0.1 * m / (1 - 0.81 * 0.9) / ((v / (1 - 0.998 * 0.999)).sqrt() + 1e-8), m, v"),
+    ("torch_npu.npu_apply_adam_w(0.9, 0.999, 0.1, 0.0, 0.9, 0.999, 1e-8, u, None, False, True, out=(a, b, p))[0]",
+     "m = b * 0.9 - u * 0.1; v = p * 0.999 + u * u * 0.001; a - 0.1 * m / (1 - 0.81) / ((v / (1 - 0.999 ** 2)).sqrt() + 1e-8)"),
+]
+LAYERS += [(FEED + f"torch_npu.npu_ffn(x, u, v, '{name}', bias1=c, bias2=e)",
+            FEED + f"(({how})(x.float() @ u.float() + c.float()) @ v.float() + e.float()).half()")
+           for name, how in [("relu", "F.relu"), ("gelu", "F.gelu"), ("silu", "F.silu"), ("fastgelu", "lambda t: t * (1.702 * t).sigmoid()")]]
+LAYERS += [("torch_npu.npu_ffn(a.half(), w[:, :4].half().contiguous(), w[:2].half(), 'swiglu')",
+            "x = a.half().float() @ w[:, :4].half().float(); (F.silu(x[:, :2]) * x[:, 2:] @ w[:2].half().float()).half()")]
+LAYERS += [(EXPERTS + f"torch_npu.npu_ffn(x, u, v.contiguous(), 'relu', {rows}, bias1=c)",
+            EXPERTS + "torch.cat([(F.relu(x[b].float() @ u[n].float() + c[n].float()) @ v[n].float()).half() "
+            "for n, b in enumerate((slice(0, 1), slice(1, 1), slice(1, 4)))])")
+           for rows in ("expert_tokens=[1, 0, 3]", "expert_tokens_index=[1, 1, 4]")]
+DISTANCES = [f"torch.cdist(cube, cube2.transpose(1, 2), p={p})" for p in (0.0, 1.0, 1.5, 2.0, 3.0, "torch.inf")]
+DISTANCES += [f"gradients(lambda x, y: torch.cdist(x, y, p={p}), cube, cube2.transpose(1, 2).contiguous())" for p in (1.0, 1.5, 2.0, 3.0, "torch.inf")]
+DISTANCES += ["gradients(lambda x: torch.cdist(x, x.detach(), p=1.0), a)"]
+LAYERS += [(expression, expression) for expression in DISTANCES]
+
 # Gating, routing by expert, and back.
 CHOICES = "e = torch.tensor([[2, 0], [1, 2], [0, 1], [2, 1]], dtype=torch.int32, device=device); "
 SORTED = CHOICES + ("order = e.flatten().argsort(stable=True); back = order.argsort().int(); "

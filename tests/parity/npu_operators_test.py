@@ -11,9 +11,10 @@ import torch_npu
 
 from npu_expressions import EXPRESSIONS, NOT_EQUAL_BY_NATURE
 
-# The wheel asks whether they are there, then calls aclnnLogSigmoidForward, aclnnGroupedMatmulV5, aclnnMoeFinalizeRoutingV2
-# and aclnnApplyRotaryPosEmbV2. Only later wheels call aclnnSvd.
-LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4", "aclnnMoeFinalizeRouting", "aclnnApplyRotaryPosEmb", "aclnnSvd"}
+# The wheel asks whether they are there, then calls aclnnLogSigmoidForward, aclnnGroupedMatmulV5, aclnnMoeFinalizeRoutingV2,
+# aclnnApplyRotaryPosEmbV2 and aclnnDynamicQuantV2. Only later wheels call aclnnSvd.
+LOOKED_UP_ONLY = {"aclnnLogSigmoid", "aclnnGroupedMatmulV4", "aclnnMoeFinalizeRouting", "aclnnApplyRotaryPosEmb", "aclnnDynamicQuant",
+                  "aclnnSvd"}
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.complex64: 1e-5}
 
 

@@ -1,4 +1,4 @@
-"""Convolution, pooling, batch and group norm, interpolation, embedding bags, QR and SVD, recurrent layers: pairs for
+"""Convolution, pooling, batch and group norm, interpolation, padding, grids, CTC, embedding bags, QR and SVD, recurrent layers: pairs for
 npu_operators_test (see npu_expressions). Operators that only the NPU has are paired with their meaning."""
 
 # big is [2, 3, 4, 5], cube [3, 4, 6], cube2 [3, 6, 5]
@@ -50,6 +50,21 @@ SCALES = [f"f = lambda x: F.interpolate(x, {size}, mode='{mode}'{corners}); " + 
     ("nearest", "big.unsqueeze(0)", ("(3, 5, 7)", "scale_factor=2"), ("",)),
     ("trilinear", "big.unsqueeze(0)", ("(5, 3, 7)", "scale_factor=2"), ("", ", align_corners=True")))
     for size in sizes for corners in corner_modes for call in (f"f({x})", f"gradients(f, {x})")]
+
+EDGES = [f"f = lambda x: F.pad(x, {sizes}, mode='{mode}'); " + call for mode in ("reflect", "replicate") for x, sizes in (
+    ("cube", (2, 1)), ("big", (1, 2, 2, 0)), ("big.unsqueeze(0)", (1, 2, 0, 1, 1, 1))) for call in (f"f({x})", f"gradients(f, {x})")]
+COLUMNS = ["f = lambda x: F.unfold(x, (2, 3), dilation=(2, 1), padding=1, stride=(1, 2)); " + call for call in ("f(big)", "gradients(f, big)", "f(big[0])")]
+COLUMNS += ["x = F.unfold(big, 2); F.fold(x, (4, 5), 2)", "gradients(lambda x: F.fold(x, (4, 5), 2), F.unfold(big, 2))"]
+GRIDS = [f"g = torch.stack([a[:, :4], b[:, :4]], -1).view(2, 2, 4, 2); f = lambda x, g: F.grid_sample(x, g, '{mode}', '{padding}', {corners}); " + call
+         for mode in ("bilinear", "nearest") for padding, corners in (("zeros", False), ("border", True), ("reflection", False))
+         for call in ("f(big, g)", "gradients(f, big, g)", "gradients(lambda x: f(x, g), big)")]
+GRIDS += ["g = cube[:, :, :3].reshape(1, 3, 4, 1, 3); f = lambda x, g: F.grid_sample(x, g, align_corners=False); " + call
+          for call in ("f(big.unsqueeze(0), g)", "gradients(f, big.unsqueeze(0), g)")]
+RELUS = ["F.prelu(big, row[:3])", "F.prelu(a, row[:1])", "gradients(F.prelu, big, row[:3])", "gradients(F.prelu, a, row[:1])"]
+SPELLINGS = [f"l = cube.transpose(0, 1).log_softmax(2); t = {targets}; f = lambda l: F.ctc_loss(l, t, [4, 3, 4], [2, 1, 2], {more}); " + call
+             for targets, more in (("torch.tensor([[1, 2], [3, 0], [5, 5]], device=device)", "reduction='none'"),
+                                   ("torch.tensor([1, 2, 3, 5, 4], device=device)", "blank=0, zero_infinity=True"))
+             for call in ("f(l)", "gradients(f, l)")]
 
 BAGS = [f"F.embedding_bag({given}, mode='{mode}')" for mode in ("sum", "mean", "max") for given in (
     "where, a", "rows, a, torch.tensor([0, 2], device=device)",
@@ -119,7 +134,7 @@ CHAINS += ["torch.manual_seed(3); c = torch.nn.Conv2d(3, 4, 2).half(); n = torch
 
 # Once internal formats are off, and they stay off, convolutions and GRUs use aclnn functions: these come last.
 PLAIN_FORMATS = "torch.npu.config.allow_internal_format = False; "
-SAME = CONVOLUTION + POOLING + NORMS + SCALES + BAGS + DECOMPOSITIONS + [e for e in LAYERS if "GRU" not in e]
+SAME = CONVOLUTION + POOLING + NORMS + SCALES + EDGES + COLUMNS + GRIDS + RELUS + SPELLINGS + BAGS + DECOMPOSITIONS + [e for e in LAYERS if "GRU" not in e]
 SAME += CHAINS
 LAST = CONVOLUTION + [e for e in LAYERS if "GRU" in e]
 VISION = [(expression, expression) for expression in SAME] + RANKS + [(PLAIN_FORMATS + e, e) for e in LAST]

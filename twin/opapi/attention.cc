@@ -7,12 +7,15 @@
 #include <limits>
 #include <tuple>
 
+#include "twin/opapi/attention_layout.h"
 #include "twin/opapi/bits.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
 
 namespace {
+
+using twin::Inside;
 
 // Which keys a query sees.
 struct Sight {
@@ -60,15 +63,6 @@ struct Sight {
     return OutsideBand(queries, keys).logical_and(after_prefix);
   }
 };
-
-// A [b, n, s, d] view of a tensor in `layout` with `heads` heads, writable.
-Tensor Inside(const Tensor& x, const std::string& layout, int64_t heads) {
-  if (layout == "BNSD") return x;
-  if (layout == "BSND") return x.transpose(1, 2);
-  if (layout == "BSH") return x.unflatten(2, {heads, -1}).transpose(1, 2);
-  if (layout == "SBH") return x.unflatten(2, {heads, -1}).permute({1, 2, 0, 3});
-  TORCH_CHECK(false, "layout ", layout, " is not supported by the CANN twin; BNSD, BSND, BSH, SBH and TND are");
-}
 
 int64_t KeyHeads(const Tensor& query, const Tensor& key, const std::string& layout, int64_t heads) {
   if (layout == "BNSD") return key.size(1);

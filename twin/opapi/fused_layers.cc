@@ -1,7 +1,10 @@
 // Fused layers that programs call by torch_npu's own names: GeGLU, group norm with SiLU, Gemma's RMS norm, rotary
-// embedding of queries and keys in place, cross entropy with label smoothing. The backward stands beside the forward;
-// what a loss can do besides (zloss) is refused by name, not ignored.
+// embedding of queries and keys in place, cross entropy with label smoothing, masked softmax, top-k and top-p of
+// logits, feed-forward layers. The backward stands beside the forward; what a loss can do besides (zloss) and quantised
+// layers are refused by name, not ignored.
 #include <ATen/ATen.h>
+
+#include <limits>
 
 #include "twin/opapi/operator.h"
 
@@ -66,6 +69,38 @@ struct Loss {
     return result * level.reshape({-1, 1});
   }
   std::optional<Tensor> Wide() const { return weight ? std::optional(weight->to(at::kFloat)) : std::nullopt; }
+};
+
+struct FeedForward {
+  Tensor first, second;  // [k, n], or one for each expert
+  Optional<Tensor> first_bias, second_bias;
+  std::string activation;
+
+  FeedForward OfExpert(int64_t expert) const {
+    const auto of = [&](const Optional<Tensor>& bias) { return bias ? Optional<Tensor>((*bias)[expert]) : bias; };
+    return {first[expert], second[expert], of(first_bias), of(second_bias), activation};
+  }
+  Tensor Of(const Tensor& x) const {
+    const auto linear = [](const Tensor& x, const Tensor& weight, const Optional<Tensor>& bias) {
+      const Tensor product = at::matmul(x, weight.to(at::kFloat));
+      return bias ? product + bias->to(at::kFloat) : product;
+    };
+    return linear(Active(linear(x.to(at::kFloat), first, first_bias)), second, second_bias);
+  }
+  // Of swiglu the first half of the columns is active, as in npu_swiglu. Which half it is of geglu and reglu is not
+  // documented: they are refused.
+  Tensor Active(const Tensor& x) const {
+    if (activation == "relu") return at::relu(x);
+    if (activation == "gelu") return at::gelu(x);
+    if (activation == "silu") return at::silu(x);
+    if (activation == "fastgelu") return x * (x * 1.702).sigmoid();
+    if (activation == "swiglu") {
+      const auto halves = x.chunk(2, -1);
+      return at::silu(halves[0]) * halves[1];
+    }
+    TORCH_CHECK(false, "activation '", activation,
+                "' is not supported by the CANN twin; relu, gelu, silu, fastgelu and swiglu are");
+  }
 };
 
 }  // namespace
@@ -141,3 +176,48 @@ OP(aclnnScatterNdUpdate, [](Tensor self, Tensor indices, Tensor updates) {
   for (const Tensor& along : indices.to(at::kLong).unbind(-1)) at_each.push_back(along);
   self.index_put_(at_each, updates);
 })
+
+// Hidden scores are -10000, not -inf: a row with nothing to see is uniform.
+OP(aclnnScaledMaskedSoftmax, [](Tensor x, Tensor mask, double scale, bool causal, Tensor out) {
+  const Tensor hidden = causal ? at::ones({x.size(-2), x.size(-1)}, at::kBool).triu(1) : mask.to(at::kBool);
+  out.copy_((x.to(at::kFloat) * scale).masked_fill(hidden, -10000).softmax(-1));
+})
+
+// The logits that sampling may choose; -inf for the others. Ties at the k-th largest all stay.
+OP(aclnnApplyTopKTopP, [](Tensor logits, Optional<Tensor> p, Optional<Tensor> k, Tensor out) {
+  auto [sorted, order] = at::sort(logits.to(at::kFloat), /*stable=*/true, -1, /*descending=*/false);
+  const double hidden = -std::numeric_limits<double>::infinity();
+  if (k) {
+    const Tensor last = (sorted.size(-1) - k->to(at::kLong)).unsqueeze(-1);
+    sorted = sorted.masked_fill(sorted < sorted.gather(-1, last), hidden);
+  }
+  if (p) {
+    Tensor small = sorted.softmax(-1).cumsum(-1) <= 1 - p->to(at::kFloat).unsqueeze(-1);
+    small.select(-1, -1).fill_(false);
+    sorted = sorted.masked_fill(small, hidden);
+  }
+  out.copy_(sorted.scatter(-1, order, sorted));
+})
+
+// Two linear layers with an activation between them, of all rows or of each expert's own.
+OP(aclnnFFNV2,
+   [](Tensor x, Tensor first, Tensor second, Optional<Ints> expert_rows, Optional<Tensor> first_bias,
+      Optional<Tensor> second_bias, Optional<Tensor> scale, Optional<Tensor> offset, Optional<Tensor> first_scale,
+      Optional<Tensor> second_scale, Optional<Tensor> first_antiquant, Optional<Tensor> second_antiquant,
+      Optional<Tensor>, Optional<Tensor>, std::string activation, int64_t, bool cumulative, Tensor out) {
+     TORCH_CHECK(!scale && !offset && !first_scale && !second_scale && !first_antiquant && !second_antiquant,
+                 "a quantised npu_ffn is not supported by the CANN twin");
+     const FeedForward layer{first, second, first_bias, second_bias, activation};
+     const Tensor rows = x.flatten(0, -2), into = out.view({-1, out.size(-1)});
+     if (!expert_rows || expert_rows->empty()) {
+       into.copy_(layer.Of(rows));
+       return;
+     }
+     int64_t begin = 0;
+     for (size_t expert = 0; expert < expert_rows->size(); ++expert) {
+       const int64_t end = cumulative ? expert_rows->at(expert) : begin + expert_rows->at(expert);
+       into.slice(0, begin, end).copy_(layer.OfExpert(static_cast<int64_t>(expert)).Of(rows.slice(0, begin, end)));
+       begin = end;
+     }
+     TORCH_CHECK(begin == rows.size(0), "the experts have ", begin, " rows together; there are ", rows.size(0));
+   })

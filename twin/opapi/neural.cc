@@ -3,10 +3,23 @@
 // precision, is not used.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "twin/opapi/masked_gradients.h"
 #include "twin/opapi/operator.h"
 
 TWIN_OPERATOR_WORDS
+
+namespace {
+
+Tensor OverChannelsOf(const Tensor& x, const Tensor& weight) {
+  Ints shape(x.dim(), 1);
+  if (x.dim() > 1) shape[1] = weight.numel();
+  return weight.reshape(shape);
+}
+
+}  // namespace
 
 OP(aclnnMm, [](Tensor self, Tensor other, Tensor out, int8_t) { at::mm_out(out, self, other); })
 OP(aclnnMatmul, [](Tensor self, Tensor other, Tensor out, int8_t) { at::matmul_out(out, self, other); })
@@ -32,6 +45,7 @@ OP(aclnnAddbmm, [](Tensor self, Tensor a, Tensor b, Scalar beta, Scalar alpha, T
 })
 
 OP(aclnnSiluBackward, [](Tensor grad, Tensor self, Tensor out) { at::silu_backward_out(out, grad, self); })
+OP(aclnnMishBackward, [](Tensor grad, Tensor self, Tensor out) { out.copy_(at::mish_backward(grad, self)); })
 OP(aclnnSigmoidBackward, [](Tensor grad, Tensor output, Tensor out) { at::sigmoid_backward_out(out, grad, output); })
 OP(aclnnTanhBackward, [](Tensor grad, Tensor output, Tensor out) { at::tanh_backward_out(out, grad, output); })
 OP(aclnnThreshold,
@@ -143,3 +157,28 @@ OP(aclnnEmbeddingDenseBackward,
      out.copy_(at::embedding_dense_backward(grad, indices.to(at::kLong), static_cast<int64_t>(rows),
                                             static_cast<int64_t>(padding), by_frequency));
    })
+
+// One weight, or one for each channel, the dim after the first.
+OP(aclnnPrelu,
+   [](Tensor self, Tensor weight, Tensor out) { out.copy_(at::_prelu_kernel(self, OverChannelsOf(self, weight))); })
+OP(aclnnPreluBackward, [](Tensor grad, Tensor self, Tensor weight, Tensor grad_self, Tensor grad_weight) {
+  const Tensor wide = OverChannelsOf(self, weight);
+  const auto [of_self, of_weight] = at::_prelu_kernel_backward(grad, self, wide);
+  grad_self.copy_(of_self);
+  grad_weight.copy_(of_weight.sum_to_size(wide.sizes()).view_as(grad_weight));
+})
+
+OP(aclnnCtcLoss, [](Tensor log_probs, Tensor targets, Ints input_lengths, Ints target_lengths, int64_t blank,
+                    bool zero_infinity, Tensor loss, Tensor log_alpha) {
+  const auto [of, alpha] =
+      at::_ctc_loss(log_probs, targets.to(at::kLong), input_lengths, target_lengths, blank, zero_infinity);
+  loss.copy_(of);
+  log_alpha.fill_(-std::numeric_limits<double>::infinity());  // wider than needed: a multiple of eight
+  log_alpha.narrow(-1, 0, alpha.size(-1)).copy_(alpha);
+})
+OP(aclnnCtcLossBackward, [](Tensor grad, Tensor log_probs, Tensor targets, Ints input_lengths, Ints target_lengths,
+                            Tensor loss, Tensor log_alpha, int64_t blank, bool zero_infinity, Tensor out) {
+  const int64_t longest = *std::max_element(target_lengths.begin(), target_lengths.end());
+  out.copy_(at::_ctc_loss_backward(grad, log_probs, targets.to(at::kLong), input_lengths, target_lengths, loss,
+                                   log_alpha.narrow(-1, 0, 2 * longest + 1).contiguous(), blank, zero_infinity));
+})

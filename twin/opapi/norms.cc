@@ -1,5 +1,5 @@
-// Batch and group norm and their backward, and the parts of a batch norm over several ranks. Layer norm is in
-// neural.cc.
+// Batch and group norm and their backward, the parts of a batch norm over several ranks, and the layer norms of a
+// sum. Plain layer norm is in neural.cc.
 #include <ATen/ATen.h>
 
 #include "twin/opapi/masked_gradients.h"
@@ -32,6 +32,32 @@ Tensor PerChannel(const Tensor& values, const Tensor& x) {
 Tensor Weighted(const Tensor& invstd, const Optional<Tensor>& weight) {
   return weight && weight->defined() ? invstd * weight->to(at::kFloat) : invstd.to(at::kFloat);
 }
+
+// The layer norm over the dims of gamma, with the gradients' three parts. Everything in fp32.
+struct SumNorm {
+  Tensor x, gamma;
+  Ints normed, rest;
+
+  SumNorm(const Tensor& sum, const Tensor& weight) : x(sum), gamma(weight.to(at::kFloat)) {
+    const int64_t first = x.dim() - gamma.dim();
+    for (int64_t dim = 0; dim < x.dim(); ++dim) (dim < first ? rest : normed).push_back(dim);
+  }
+  void Forward(const Tensor& beta, double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) const {
+    const auto [variance, middle] = at::var_mean(x, normed, /*unbiased=*/false, /*keepdim=*/true);
+    const Tensor scale = at::rsqrt(variance + eps);
+    out.copy_((x - middle) * scale * gamma + beta.to(at::kFloat));
+    mean.copy_(middle.view_as(mean));
+    rstd.copy_(scale.view_as(rstd));
+  }
+  // Returns the gradient of x.
+  Tensor Backward(const Tensor& grad, const Tensor& mean, const Tensor& rstd, const Tensor& grad_gamma,
+                  const Tensor& grad_beta) const {
+    const Tensor wide = grad.to(at::kFloat), unit = (x - mean) * rstd, along = wide * gamma;
+    grad_gamma.copy_(rest.empty() ? wide * unit : (wide * unit).sum(rest));
+    grad_beta.copy_(rest.empty() ? wide : wide.sum(rest));
+    return rstd * (along - along.mean(normed, true) - unit * (along * unit).mean(normed, true));
+  }
+};
 
 }  // namespace
 
@@ -155,3 +181,29 @@ void BatchNormGather(const NamedCall& call) {
 const Named batch_norm_gather("SyncBatchNormGatherStats", &twin::RunNamed<BatchNormGather>);
 
 }  // namespace
+
+OP(aclnnAddLayerNorm, [](Tensor a, Tensor b, Tensor gamma, Tensor beta, Optional<Tensor> bias, double eps,
+                         bool wants_sum, Tensor out, Tensor mean, Tensor rstd, Tensor sum) {
+  Tensor x = a.to(at::kFloat) + b.to(at::kFloat);
+  if (bias) x = x + bias->to(at::kFloat);
+  SumNorm(x, gamma).Forward(beta, eps, out, mean, rstd);
+  if (wants_sum) sum.copy_(x);
+})
+OP(aclnnAddLayerNormGrad, [](Tensor grad, Tensor a, Tensor b, Tensor rstd, Tensor mean, Tensor gamma,
+                             Optional<Tensor> grad_sum, Tensor grad_x, Tensor grad_gamma, Tensor grad_beta) {
+  const SumNorm norm(a.to(at::kFloat) + b.to(at::kFloat), gamma);
+  const Tensor of_x = norm.Backward(grad, mean, rstd, grad_gamma, grad_beta);
+  grad_x.copy_(grad_sum ? of_x + grad_sum->to(at::kFloat) : of_x);
+})
+
+OP(aclnnDeepNorm,
+   [](Tensor x, Tensor gx, Tensor beta, Tensor gamma, double alpha, double eps, Tensor mean, Tensor rstd, Tensor out) {
+     SumNorm(x.to(at::kFloat) * alpha + gx.to(at::kFloat), gamma).Forward(beta, eps, out, mean, rstd);
+   })
+OP(aclnnDeepNormGrad, [](Tensor grad, Tensor x, Tensor gx, Tensor gamma, Tensor mean, Tensor rstd, double alpha,
+                         Tensor grad_x, Tensor grad_gx, Tensor grad_beta, Tensor grad_gamma) {
+  const SumNorm norm(x.to(at::kFloat) * alpha + gx.to(at::kFloat), gamma);
+  const Tensor of_sum = norm.Backward(grad, mean, rstd, grad_gamma, grad_beta);
+  grad_x.copy_(of_sum * alpha);
+  grad_gx.copy_(of_sum);
+})

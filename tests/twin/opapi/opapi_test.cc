@@ -2,6 +2,7 @@
 // errors. What each operator computes is compared through torch_npu (tests/parity/npu_operators_test.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -36,6 +37,9 @@ int aclnnCat(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStre
 int aclnnNonzeroGetWorkspaceSize(const aclTensor* self, const aclTensor* out, uint64_t* workspace,
                                  aclOpExecutor** executor);
 int aclnnNonzero(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream);
+int aclnnDynamicQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* smooth, const aclTensor* out,
+                                      const aclTensor* scale, uint64_t* workspace, aclOpExecutor** executor);
+int aclnnDynamicQuant(void* workspace, uint64_t bytes, aclOpExecutor* executor, aclrtStream stream);
 const char* twinOperatorName(size_t index);
 uint64_t twinOperatorCalls(size_t index);
 uint64_t twinOperatorLargestBytes(size_t index);
@@ -173,6 +177,25 @@ TEST_F(OpapiTest, TakesListsAndOwnsTheirTensors) {
   aclDestroyTensor(out);
   ASSERT_OK(aclrtSynchronizeStream(stream_));
   EXPECT_EQ(std::vector<float>(memory_ + 8, memory_ + 12), (std::vector<float>{3, 4, 1, 2}));
+}
+
+// The wheel calls its newer form instead.
+TEST_F(OpapiTest, QuantisesEachRowByItsLargest) {
+  const float rows[] = {1, -127, 63.6F, 0, 0.5F, 0, 0.25F, -0.5F}, smooth[] = {1, 1, 2, 1};
+  std::copy_n(rows, 8, memory_);
+  std::copy_n(smooth, 4, memory_ + 8);
+  aclTensor *x = View({2, 4}, {4, 1}), *factors = View({4}, {1}, 8), *scale = View({2}, {1}, 12);
+  aclTensor* out = View({2, 4}, {4, 1}, 64, ACL_INT8);
+  uint64_t workspace = 1;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_OK(aclnnDynamicQuantGetWorkspaceSize(x, factors, out, scale, &workspace, &executor));
+  ASSERT_OK(aclnnDynamicQuant(nullptr, workspace, executor, stream_));
+  ASSERT_OK(aclrtSynchronizeStream(stream_));
+  EXPECT_FLOAT_EQ(memory_[12], 127.2F / 127);
+  EXPECT_FLOAT_EQ(memory_[13], 0.5F / 127);
+  const auto* found = reinterpret_cast<const int8_t*>(memory_) + 64;
+  EXPECT_EQ(std::vector<int>(found, found + 8), (std::vector<int>{1, -127, 127, 0, 127, 0, 127, -127}));
+  for (aclTensor* each : {x, factors, scale, out}) aclDestroyTensor(each);
 }
 
 TEST_F(OpapiTest, AnOutputsSizeCanBeQueriedAfterwards) {
