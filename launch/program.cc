@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,14 @@ namespace {
 // Time for the rank that failed first, or for rank 0, to report and to end the job before this one does.
 constexpr std::chrono::seconds kLetOthersSpeak{2};
 
+// Of an error that may have several lines of its own.
+std::string PrintableLines(const std::string& text) {
+  std::istringstream lines(text);
+  std::string shown;
+  for (std::string line; std::getline(lines, line);) shown += (shown.empty() ? "" : "\n") + Printable(line);
+  return shown;
+}
+
 // Normally all ranks have the same input, hence the same error, and rank 0 prints it for all. Another rank
 // that is still alive after the wait has a different error.
 void ReportInputError(const Error& error, const Job& job) {
@@ -45,7 +54,7 @@ void ReportInputError(const Error& error, const Job& job) {
     ReportInputError(error, job);
   } else {
     if (error.kind() == ErrorKind::kRemote) std::this_thread::sleep_for(kLetOthersSpeak);
-    TRIREME_LOG(ERROR) << error.what();
+    TRIREME_LOG(ERROR) << PrintableLines(error.what());
   }
   job.Abort(error.exit_status());
 }
@@ -81,10 +90,10 @@ int RunAsProgram(const std::function<void(Job&)>& work) {
     RunInJob(work);
     return 0;
   } catch (const Error& error) {  // joining failed: there is no job to end
-    TRIREME_LOG(ERROR) << error.what();
+    TRIREME_LOG(ERROR) << PrintableLines(error.what());
     return error.exit_status();
   } catch (const std::exception& error) {
-    TRIREME_LOG(ERROR) << error.what();
+    TRIREME_LOG(ERROR) << PrintableLines(error.what());
     return 1;
   }
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace trireme {
 namespace {
@@ -43,6 +44,11 @@ class Descriptor {
   const int fd_;
 };
 
+std::string Escape(unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
 }  // namespace
 
 int OpenInput(const std::filesystem::path& path) {
@@ -75,8 +81,12 @@ bool PathExists(const std::filesystem::path& path) { return TypeOf(path) != std:
 bool IsDirectory(const std::filesystem::path& path) { return TypeOf(path) == std::filesystem::file_type::directory; }
 
 std::string Printable(const std::string& text) {
-  constexpr char kDigits[] = "0123456789abcdef";
+  const auto next_bad = [&](size_t from) {
+    const size_t found = FirstNotUtf8(std::string_view(text).substr(from));
+    return found == std::string_view::npos ? found : from + found;
+  };
   std::string shown;
+  size_t bad = next_bad(0);
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     // U+0080 to U+009F, where U+009B starts terminal commands, are c2 80 to c2 9f in UTF-8.
@@ -84,10 +94,11 @@ std::string Printable(const std::string& text) {
     const bool in_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
     if (byte == '\n') {
       shown += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f || in_c1) {
-      const unsigned char code = in_c1 ? next : byte;
-      shown += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
-      i += in_c1;
+    } else if (i == bad || byte < 0x20 || byte == 0x7f) {
+      shown += Escape(byte);
+      if (i == bad) bad = next_bad(i + 1);
+    } else if (in_c1) {
+      shown += Escape(static_cast<unsigned char>(text[++i]));
     } else {
       shown += static_cast<char>(byte);
     }

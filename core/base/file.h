@@ -18,8 +18,8 @@ std::string ReadTextFile(const std::string& path);
 bool PathExists(const std::filesystem::path& path);
 bool IsDirectory(const std::filesystem::path& path);
 
-// The text with control characters as escapes (\x1b, \n), so that a name from a file cannot control the
-// terminal.
+// The text with control characters and bytes that are not UTF-8 as escapes (\x1b, \n, \xff), so that a name
+// from a file cannot control the terminal and every message is text.
 std::string Printable(const std::string& text);
 
 }  // namespace trireme

@@ -76,5 +76,11 @@ TEST(Printable, EscapesTerminalControlSequences) {
             "\\x9b31m");
 }
 
+TEST(Printable, EscapesBytesThatAreNotUtf8) {
+  EXPECT_EQ(Printable("r\xff\xfe: \xc3(\xe5\xb1"), "r\\xff\\xfe: \\xc3(\\xe5\\xb1");
+  EXPECT_EQ(Printable("\xed\xa0\x80 größe \xe5"),
+            "\\xed\\xa0\\x80 größe \\xe5");  // half of a pair, then a character cut off
+}
+
 }  // namespace
 }  // namespace trireme
