@@ -10,6 +10,7 @@ extern "C" __global__ __aicore__ void hypot(GM_ADDR x, GM_ADDR y, GM_ADDR out, G
   SetSysWorkspace(workspace);
   ASSERT(GetBlockNum() != 0 && "block dim can not be zero!");
   ASSERT(n <= room && "more elements than room");
+  ASSERT(n / ONE_REPEAT_FLOAT_SIZE <= MAX_REPEAT_TIMES && "more than one instruction repeats");
   TPipe pipe;
   TBuf<> work;
   const uint32_t padded = AlignUp(n, B32_DATA_NUM_PER_BLOCK);

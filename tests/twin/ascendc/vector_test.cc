@@ -62,6 +62,17 @@ TEST(Binary, IntegersWrapAround) {
   EXPECT_EQ(core.Values(a, 1)[0], INT32_MIN);
 }
 
+TEST(Binary, BitsOfBytes) {
+  OnCore core;
+  const LocalTensor<uint8_t> a = core.Tensor(std::vector<uint8_t>{0xF0, 0xFF, 0x81}),
+                             b = core.Tensor(std::vector<uint8_t>{0x3C, 0x01, 0x7E}),
+                             both = core.Tensor(std::vector<uint8_t>(3));
+  And(both, a, b, 3);
+  EXPECT_EQ(core.Values(both, 3), (std::vector<uint8_t>{0x30, 0x01, 0x00}));
+  Or(both, a, b, 3);
+  EXPECT_EQ(core.Values(both, 3), (std::vector<uint8_t>{0xFC, 0xFF, 0xFF}));
+}
+
 TEST(Binary, MaximumAndMinimumPropagateNan) {
   OnCore core;
   const LocalTensor<float> a = core.Tensor(std::vector<float>{kNan, 1.0f}),

@@ -32,8 +32,10 @@ TWIN_BINARY_FLOATING(FusedMulAdd)      // dst = a * dst + b
 TWIN_BINARY_FLOATING(FusedMulAddRelu)  // the same, never below 0
 TWIN_BINARY(And, int16_t)
 TWIN_BINARY(And, uint16_t)
+TWIN_BINARY(And, uint8_t)
 TWIN_BINARY(Or, int16_t)
 TWIN_BINARY(Or, uint16_t)
+TWIN_BINARY(Or, uint8_t)
 
 #define TWIN_SCALAR(name, T) TWIN_EXPORT void name(T* dst, const T* a, T scalar, size_t n);
 #define TWIN_SCALAR_ARITHMETIC(name) \
