@@ -4,13 +4,15 @@
 # Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
 # A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
 # SANITIZED: also run in the address and thread sanitizer builds. ONE_THREAD: of these only in the first, for what it tests
-# starts no thread, or only such as another test starts.
+# starts no thread, or only such as another test starts. CORPUS: also run under the address sanitizer by scripts/test --full,
+# for it reads what others broke; its build takes minutes.
 set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
     --mca mpi_yield_when_idle 1 --quiet)
 add_custom_target(sanitized_tests)
+add_custom_target(corpus_tests)
 
 function(trireme_test name)
-  cmake_parse_arguments(T "OWN_MAIN;SANITIZED;ONE_THREAD;SERIAL" "LABEL;TIMEOUT" "SOURCES;LIBS;RANKS;ENV" ${ARGN})
+  cmake_parse_arguments(T "OWN_MAIN;SANITIZED;ONE_THREAD;SERIAL;CORPUS" "LABEL;TIMEOUT" "SOURCES;LIBS;RANKS;ENV" ${ARGN})
   if(NOT T_LABEL OR NOT T_SOURCES)
     message(FATAL_ERROR "trireme_test(${name}) needs LABEL and SOURCES")
   endif()
@@ -40,6 +42,10 @@ function(trireme_test name)
   if(T_SANITIZED AND NOT (T_ONE_THREAD AND TRIREME_SANITIZER STREQUAL "thread"))
     list(APPEND labels sanitized)
     add_dependencies(sanitized_tests ${name})
+  endif()
+  if(T_CORPUS)
+    list(APPEND labels corpus)
+    add_dependencies(corpus_tests ${name})
   endif()
   set(environment OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 ${T_ENV})  # a path that is missing may look like a name on a hub
   if(T_RANKS)
