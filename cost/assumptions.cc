@@ -29,7 +29,9 @@ struct Choice {
 
 constexpr Choice kChoices[] = {{"precision", "fp8", "bf16", &Assumptions::fp8, true},
                                {"attention", "unfused", "fused", &Assumptions::fused_attention, false},
-                               {"elementwise", "eager", "fused", &Assumptions::fused_rest, false}};
+                               {"elementwise", "eager", "fused", &Assumptions::fused_rest, false},
+                               {"logits", "whole", "chunked", &Assumptions::chunked_logits, false},
+                               {"selective", "matmuls", "operators", &Assumptions::saves_operators, false}};
 
 bool TakeNumber(Assumptions& taken, const std::string& name, const std::string& text) {
   for (const Share& share : kShares) {

@@ -40,12 +40,15 @@ const std::vector<Figure>& Figures() {
       {"attention.forward", [](DeviceRates& d) -> double& { return d.attention.forward; }, 0.001, 1},
       {"attention.backward", [](DeviceRates& d) -> double& { return d.attention.backward; }, 0.001, 1},
       {"attention.length_half", [](DeviceRates& d) -> double& { return d.attention.length_half; }, 0, 1e5},
-      {"rest_efficiency", [](DeviceRates& d) -> double& { return d.rest_efficiency; }, 0.01, 1},
+      {"rest_efficiency", [](DeviceRates& d) -> double& { return d.rest_efficiency; }, 0.01, 10},
+      {"update_efficiency", [](DeviceRates& d) -> double& { return d.update_efficiency; }, 0.01, 10},
       {"layer_us", [](DeviceRates& d) -> double& { return d.layer_us; }, 0, 1e6},
       {"step_ms", [](DeviceRates& d) -> double& { return d.step_ms; }, 0, 1e5},
       {"exchange_efficiency", [](DeviceRates& d) -> double& { return d.exchange_efficiency; }, 0.01, 1},
       {"contention", [](DeviceRates& d) -> double& { return d.contention; }, 0, 1},
       {"residual", [](DeviceRates& d) -> double& { return d.residual; }, 0.1, 10},
+      {"memory_residual", [](DeviceRates& d) -> double& { return d.memory_residual; }, 0.3, 3},
+      {"host_cores", [](DeviceRates& d) -> double& { return d.host_cores; }, 0, 1024},
       {"inside.ranks", [](DeviceRates& d) -> double& { return d.inside.ranks; }, 1, 1e6},
       {"inside.gbs", [](DeviceRates& d) -> double& { return d.inside.gbs; }, 0.01, 1e5},
       {"inside.alpha_us", [](DeviceRates& d) -> double& { return d.inside.alpha_us; }, 0, 1e5},
@@ -126,10 +129,10 @@ DeviceRates FindDevice(const std::string& name_or_file) {
     return ParseDevice(ReadTextFile(name_or_file), name_or_file);
   throw InputError("--on ", name_or_file,
                    ": no device of that name and no such file; known: ", Join(KnownDevices(), ", "),
-                   "; for another device write a file of its figures (docs/planning.md) and give its path");
+                   "; measure another device on it with trireme calibrate --model DIR --to FILE and give the file");
 }
 
-std::string ToText(const DeviceRates& device) {
+std::string ToText(const DeviceRates& device, const std::map<std::string, std::string>& sources) {
   std::ostringstream out;
   DeviceRates copy = device;
   out << "name: " << device.name << "\nkind: " << device.kind << "\n";
@@ -141,7 +144,9 @@ std::string ToText(const DeviceRates& device) {
     if (of != section && !of.empty()) out << of << ":\n";
     if (of == "inside" && of != section) out << "  links: " << (device.inside.mesh ? "mesh" : "switch") << "\n";
     section = of;
-    out << (of.empty() ? "" : "  ") << (of.empty() ? key : key.substr(dot + 1)) << ": " << figure.at(copy) << "\n";
+    out << (of.empty() ? "" : "  ") << (of.empty() ? key : key.substr(dot + 1)) << ": " << figure.at(copy);
+    if (const auto source = sources.find(key); source != sources.end()) out << "  # " << source->second;
+    out << "\n";
   }
   return out.str();
 }

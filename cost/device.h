@@ -2,6 +2,7 @@
 // the user's). Plain numbers: knows no model and measures nothing.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,15 @@ struct DeviceRates {
   ProductRates products;
   double fp8_efficiency = 0;
   AttentionRates attention;
-  double rest_efficiency = 0;      // share of memory_gbs that norms, activations and the optimizer reach
+  double rest_efficiency = 0;      // share of memory_gbs that norms and activations reach; above 1: in a cache
+  double update_efficiency = 0;    // of the optimizer
   double layer_us = 0;             // per layer and pass: launches, and gaps between kernels
   double step_ms = 0;              // per step: the norm of the gradient, the clock of the host
   double exchange_efficiency = 1;  // share of the links' rate that experts' exchanges reach: uneven sizes, sorted rows
   double contention = 0;           // products slow down by this share while collectives run beside them
-  double residual = 1;             // measured steps over predicted ones, from a calibration
+  double residual = 1;             // measured passes over predicted ones, from a calibration
+  double memory_residual = 1;      // measured memory over planned one, from a calibration
+  double host_cores = 0;           // ranks of a host that compute at full speed side by side; 0: all of them
   LinkRates inside;                // of a node
   LinkRates between;               // nodes
 };
@@ -58,7 +62,7 @@ std::vector<std::string> KnownDevices();
 
 // The text of a file; `source` stands for it in errors.
 DeviceRates ParseDevice(const std::string& text, const std::string& source);
-// The file again, without comments.
-std::string ToText(const DeviceRates& device);
+// The file again; after each figure its source, where there is one by its key.
+std::string ToText(const DeviceRates& device, const std::map<std::string, std::string>& sources = {});
 
 }  // namespace trireme

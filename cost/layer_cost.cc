@@ -102,6 +102,9 @@ void LayerPricer::AddProducts(const Layer& layer, const LayerWork& work, const L
     cost.forward.products += ProductSeconds(rows, out, in, count, fp8);
     cost.input.products += ProductSeconds(rows, in, out, count, fp8);
     if (product.trained) cost.weight.products += ProductSeconds(out, in, rows, count, fp8);
+    const double memory = device_.memory_gbs * 1e9;  // a sum is read before it is written
+    if (product.adds_outputs) cost.forward.products += rows * out * count * layout.element_bytes / memory;
+    if (product.adds_inputs) cost.input.products += rows * in * count * layout.element_bytes / memory;
     const double decoded = product.packed_bytes > 0 ? out * in * count * (product.packed_bytes + 4) : 0;
     cost.forward.rest += decoded / (device_.memory_gbs * 1e9 * device_.rest_efficiency);
     cost.input.rest += decoded / (device_.memory_gbs * 1e9 * device_.rest_efficiency);

@@ -42,7 +42,9 @@ MeasuredRow ReadRow(const std::string& line, const std::string& where, const std
             .model = (folder / At(row, "model", where).get<std::string>()).string(),
             .set = Settings(At(row, "set", where)),
             .assume = row.contains("assume") ? Settings(row.at("assume")) : std::vector<std::string>{},
-            .step_seconds = At(row, "step_seconds", where).get<double>()};
+            .step_seconds = At(row, "step_seconds", where).get<double>(),
+            .memory_gib = row.value("memory_gib", 0.0),
+            .phases = row.value("phases", Json())};
   } catch (const Json::exception& error) {
     throw InputError(where, ": ", error.what());
   }
@@ -65,6 +67,33 @@ struct Errors {
     return out.str();
   }
 };
+
+std::string MemoryText(const std::vector<PredictedRow>& rows) {
+  std::ostringstream out;
+  for (const PredictedRow& row : rows) {
+    if (row.row.memory_gib == 0) continue;
+    if (out.tellp() == 0)
+      out << "\n| run | ranks | memory, measured GiB | planned GiB | error |\n|---|---|---|---|---|\n";
+    out << "| " << row.row.name << " | " << row.row.world << " | " << std::fixed << std::setprecision(1)
+        << row.row.memory_gib << " | " << row.memory_gib << " | " << std::showpos
+        << 100 * (row.memory_gib / row.row.memory_gib - 1) << " % |\n"
+        << std::noshowpos;
+  }
+  return out.str();
+}
+
+std::string PhasesText(const std::vector<PredictedRow>& rows) {
+  std::ostringstream out;
+  for (const PredictedRow& row : rows) {
+    if (!row.row.phases.is_object()) continue;
+    if (out.tellp() == 0) out << "\n| run | phase | measured s | predicted s |\n|---|---|---|---|\n";
+    for (const auto& [phase, seconds] : row.row.phases.items()) {
+      out << "| " << row.row.name << " | " << phase << " | " << std::fixed << std::setprecision(2)
+          << seconds.get<double>() << " | " << row.phases.at(phase).get<double>() << " |\n";
+    }
+  }
+  return out.str();
+}
 
 }  // namespace
 
@@ -90,8 +119,11 @@ std::vector<PredictedRow> PredictRows(const std::vector<MeasuredRow>& rows) {
     const LayerGraph graph = ReadGraph(config);
     const DeviceRates device = FindDevice(row.device);
     const Assumptions assumptions = ParseAssumptions(row.assume);
-    const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, row.world));
-    predicted.push_back({row, step.step_seconds, step.memory_gib, ToJson(step).at("parts")});
+    StepModel model(config, graph, device, assumptions);
+    const Layout layout = LayoutOf(config, row.world);
+    const StepEstimate step = model.Estimate(layout);
+    predicted.push_back(
+        {row, step.step_seconds, step.memory_gib, ToJson(step).at("parts"), ToJson(model.Phases(layout))});
   }
   return predicted;
 }
@@ -114,7 +146,7 @@ std::string ToText(const std::vector<PredictedRow>& rows) {
   out << "\n";
   for (const std::string& group : groups) out << "- " << group << ": " << of_group[group].ToText() << "\n";
   out << "- all: " << all.ToText() << "\n";
-  return out.str();
+  return out.str() + MemoryText(rows) + PhasesText(rows);
 }
 
 }  // namespace trireme

@@ -19,6 +19,8 @@ struct MeasuredRow {
   std::vector<std::string> set;     // as --set
   std::vector<std::string> assume;  // as --assume
   double step_seconds = 0;          // as measured
+  double memory_gib = 0;            // as measured; 0: nobody says
+  Json phases;                      // seconds by name (StepPhases), as measured; null: nobody says
 };
 
 std::vector<MeasuredRow> ReadRows(const std::string& path);
@@ -27,13 +29,14 @@ struct PredictedRow {
   MeasuredRow row;
   double step_seconds = 0;
   double memory_gib = 0;
-  Json parts;
+  Json parts, phases;
   double error() const { return step_seconds / row.step_seconds - 1; }
 };
 
 std::vector<PredictedRow> PredictRows(const std::vector<MeasuredRow>& rows);
 
-// A table in Markdown, and below it the mean and the worst error of each group and of all.
+// A table in Markdown, below it the mean and the worst error of each group and of all, then memory and phases of the
+// rows that have them.
 std::string ToText(const std::vector<PredictedRow>& rows);
 
 }  // namespace trireme

@@ -1,11 +1,18 @@
 // Cores (how layers are split, micro batch, recomputation) by a bound on their passes; within a core pipelines and what
-// data-parallel ranks shard, by a bound on the step. Both stop at the slowest of the best layouts found.
+// data-parallel ranks shard, by a bound on the step. Both stop at the slowest of the best layouts found. Threads share
+// that list; each has a model of its own. Of layouts that are equally fast an order of their sizes decides, so that the
+// result does not depend on which thread was first.
 #include "cost/search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <limits>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -17,6 +24,7 @@ namespace {
 
 constexpr double kUsable = 0.95;       // of a device's memory: the rest is the driver's and the allocator's
 constexpr int64_t kLeastTokens = 512;  // that context parallelism leaves a rank
+constexpr unsigned kMostThreads = 8;
 
 std::vector<int> DivisorsOf(int64_t number, int64_t most) {
   std::vector<int> divisors;
@@ -59,33 +67,89 @@ class Fixed {
   std::map<std::string, std::string> values_;
 };
 
+using BoundedLayout = std::pair<double, Layout>;
+
+bool IsLower(const BoundedLayout& a, const BoundedLayout& b) { return a.first < b.first; }
+
+bool IsBetter(const FoundLayout& a, const FoundLayout& b) {
+  const auto key = [](const FoundLayout& f) {
+    const Layout& l = f.layout;
+    return std::tuple(f.step.step_seconds, l.zero, l.offload_optimizer, static_cast<int>(l.recompute), l.replicas,
+                      l.tensor, l.pipeline, l.context, l.ulysses, l.expert, l.expert_tensor, l.virtual_stages,
+                      l.micro_batch, l.schedule);
+  };
+  return key(a) < key(b);
+}
+
+// The best layouts of all threads.
+class BestLayouts {
+ public:
+  explicit BestLayouts(int most) : most_(static_cast<size_t>(most)) {}
+
+  void Add(const FoundLayout& found) {
+    const std::lock_guard lock(mutex_);
+    found_.insert(std::upper_bound(found_.begin(), found_.end(), found, IsBetter), found);
+    if (found_.size() > most_) found_.pop_back();
+    if (found_.size() == most_) slowest_ = found_.back().step.step_seconds;
+  }
+  double slowest() const { return slowest_; }
+  std::vector<FoundLayout> Take() { return std::move(found_); }
+
+ private:
+  const size_t most_;
+  std::mutex mutex_;
+  std::vector<FoundLayout> found_;
+  std::atomic<double> slowest_ = std::numeric_limits<double>::infinity();
+};
+
+// A thread's part.
 class Search {
  public:
   Search(const Config& config, const LayerGraph& graph, const DeviceRates& device, const Assumptions& assumptions,
-         int world, const SearchOptions& options)
+         int world, const SearchOptions& options, BestLayouts& best)
       : config_(config),
         graph_(graph),
         device_(device),
         world_(world),
         options_(options),
         fixed_(options.fix),
+        best_(best),
         model_(config, graph, device, assumptions) {}
 
-  SearchResult Run() {
-    std::vector<std::pair<double, Layout>> cores = Cores();
-    std::sort(cores.begin(), cores.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [bound, core] : cores) {
-      if (options_.prune && bound >= Slowest()) break;
-      Extend(core);
-    }
-    if (result_.found.empty()) RefuseWorld(cores.empty());
-    return std::move(result_);
+  double BoundOf(const Layout& core) { return model_.PassesBound(core); }
+  // Layouts of this core; false: neither it nor one with a higher bound can be among the best.
+  bool Take(const BoundedLayout& core) {
+    if (IsSlow(core.first)) return false;
+    Extend(core.second);
+    return true;
   }
 
- private:
-  // Everything that a layer's own cost depends on.
-  std::vector<std::pair<double, Layout>> Cores() {
-    std::vector<std::pair<double, Layout>> cores;
+  // Adds what another thread's part has counted.
+  void Add(const Search& other) {
+    considered_ += other.considered_;
+    timed_ += other.timed_;
+    least_memory_ = std::min(least_memory_, other.least_memory_);
+    least_planned_ = std::min(least_planned_, other.least_planned_);
+  }
+  int64_t considered() const { return considered_; }
+  int64_t timed() const { return timed_; }
+
+  [[noreturn]] void RefuseWorld(bool no_core) const {
+    const double room = Room() / (1 << 30);
+    const double least = std::min(least_planned_, least_memory_ > Room() ? least_memory_ : least_planned_) / (1 << 30);
+    if (no_core || considered_ == 0) {
+      throw InputError("no layout of ", world_, " ranks divides ", graph_.family,
+                       " and run.global_batch = ", config_.run().global_batch(),
+                       " under what is fixed; raise run.global_batch, or fix less");
+    }
+    throw InputError("no layout of ", world_, " x ", device_.name, " fits: the smallest needs ", least,
+                     " GiB per rank, ", least - room, " more than the ", room,
+                     " that may be used; add ranks, or lower data.max_length");
+  }
+
+  // Everything that a layer's own cost depends on; bounds are left to BoundOf.
+  std::vector<BoundedLayout> Cores() {
+    std::vector<BoundedLayout> cores;
     for (const int tensor : fixed_.Of("parallel.tensor", DivisorsOf(world_, world_))) {
       for (const int expert : fixed_.Of("parallel.expert", ExpertSizes())) {
         for (const int expert_tensor : fixed_.Of("parallel.expert_tensor", ExpertTensorSizes())) {
@@ -98,7 +162,8 @@ class Search {
     return cores;
   }
 
-  void AddContexts(Layout layout, std::vector<std::pair<double, Layout>>& cores) {
+ private:
+  void AddContexts(Layout layout, std::vector<BoundedLayout>& cores) {
     const int64_t length = config_.data().max_length();
     const int most = static_cast<int>(std::max<int64_t>(length / kLeastTokens, 1));
     for (const int context : fixed_.Of("parallel.context", DivisorsOf(world_ / layout.tensor, most))) {
@@ -110,7 +175,7 @@ class Search {
             layout.ulysses = ulysses;
             layout.micro_batch = micro_batch;
             layout.recompute = recompute;
-            cores.emplace_back(model_.PassesBound(layout), layout);
+            cores.emplace_back(0, layout);
           }
         }
       }
@@ -119,7 +184,7 @@ class Search {
 
   // All pipelines and shardings of a core that may be among the best.
   void Extend(Layout layout) {
-    std::vector<std::pair<double, Layout>> candidates;
+    std::vector<BoundedLayout> candidates;
     const int wide = layout.tensor * layout.context;
     for (const int pipeline : fixed_.Of("parallel.pipeline", DivisorsOf(world_ / wide, DecodersIn(graph_)))) {
       layout.pipeline = pipeline;
@@ -129,18 +194,18 @@ class Search {
       for (const auto& [schedule, chunks] : Schedules(pipeline)) {
         layout.schedule = schedule;
         layout.virtual_stages = chunks;
-        if (options_.prune && model_.PipelineBound(layout) >= Slowest()) continue;
+        if (IsSlow(model_.PipelineBound(layout))) continue;
         AddShardings(layout, candidates);
       }
     }
-    std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::sort(candidates.begin(), candidates.end(), IsLower);
     for (const auto& [bound, candidate] : candidates) {
-      if (options_.prune && bound >= Slowest()) return;
+      if (IsSlow(bound)) return;
       Consider(candidate);
     }
   }
 
-  void AddShardings(Layout layout, std::vector<std::pair<double, Layout>>& candidates) {
+  void AddShardings(Layout layout, std::vector<BoundedLayout>& candidates) {
     for (const int zero : fixed_.Of("parallel.zero", {0, 1, 2, 3})) {
       for (const int replicas : fixed_.Of("parallel.replicas", ReplicaCounts(layout, zero))) {
         for (const bool offload : {false, true}) {
@@ -148,12 +213,12 @@ class Search {
           layout.zero = zero;
           layout.replicas = replicas;
           layout.offload_optimizer = offload;
-          ++result_.considered;
-          const double memory = model_.MemoryBound(layout);
+          ++considered_;
+          const double memory = device_.memory_residual * model_.MemoryBound(layout);
           least_memory_ = std::min(least_memory_, memory);
           if (memory > Room()) continue;
           const double bound = model_.LowerBound(layout);
-          if (!options_.prune || bound < Slowest()) candidates.emplace_back(bound, layout);
+          if (!IsSlow(bound)) candidates.emplace_back(bound, layout);
         }
       }
     }
@@ -164,14 +229,14 @@ class Search {
     StepEstimate step;
     double bytes = 0;
     const auto is_fast = [&] {
-      ++result_.timed;
+      ++timed_;
       step = model_.Time(layout);
-      if (step.step_seconds < Slowest()) return true;
+      if (step.step_seconds <= best_.slowest()) return true;
       ++too_slow_;
       return false;
     };
     const auto fits = [&] {
-      bytes = static_cast<double>(model_.Memory(layout).device());
+      bytes = device_.memory_residual * static_cast<double>(model_.Memory(layout).device());
       if (bytes <= Room()) return true;
       least_planned_ = std::min(least_planned_, bytes);
       ++too_large_;
@@ -181,18 +246,10 @@ class Search {
     const bool passes = too_slow_ > too_large_ ? is_fast() && fits() : fits() && is_fast();
     if (!passes) return;
     step.memory_gib = bytes / (1 << 30);
-    const FoundLayout found{layout, step};
-    const auto after = std::upper_bound(
-        result_.found.begin(), result_.found.end(), found,
-        [](const FoundLayout& a, const FoundLayout& b) { return a.step.step_seconds < b.step.step_seconds; });
-    result_.found.insert(after, found);
-    if (result_.found.size() > static_cast<size_t>(options_.best)) result_.found.pop_back();
+    best_.Add({layout, step});
   }
 
-  double Slowest() const {
-    const bool full = result_.found.size() >= static_cast<size_t>(options_.best);
-    return full ? result_.found.back().step.step_seconds : std::numeric_limits<double>::infinity();
-  }
+  bool IsSlow(double bound) const { return options_.prune && bound > best_.slowest(); }
   double Room() const { return kUsable * device_.memory_gib * (1 << 30); }
 
   std::vector<int> ExpertSizes() const {
@@ -261,38 +318,70 @@ class Search {
     return schedules_[pipeline] = list;
   }
 
-  [[noreturn]] void RefuseWorld(bool no_core) const {
-    const double room = Room() / (1 << 30);
-    const double least = std::min(least_planned_, least_memory_ > Room() ? least_memory_ : least_planned_) / (1 << 30);
-    if (no_core || result_.considered == 0) {
-      throw InputError("no layout of ", world_, " ranks divides ", graph_.family,
-                       " and run.global_batch = ", config_.run().global_batch(),
-                       " under what is fixed; raise run.global_batch, or fix less");
-    }
-    throw InputError("no layout of ", world_, " x ", device_.name, " fits: the smallest needs ", least,
-                     " GiB per rank, ", least - room, " more than the ", room,
-                     " that may be used; add ranks, or lower data.max_length");
-  }
-
   const Config& config_;
   const LayerGraph& graph_;
   const DeviceRates& device_;
   const int world_;
   const SearchOptions& options_;
   const Fixed fixed_;
+  BestLayouts& best_;
   StepModel model_;
-  SearchResult result_;
+  int64_t considered_ = 0, timed_ = 0;
   std::map<int, std::vector<std::pair<std::string, int>>> schedules_;
   int64_t too_slow_ = 0, too_large_ = 0;  // layouts that were refused
   double least_memory_ = std::numeric_limits<double>::infinity();
   double least_planned_ = std::numeric_limits<double>::infinity();
 };
 
+// work(part, i) for every i below `count`, `block` neighbours in one thread, in ascending order, until one is false:
+// then no later block is begun.
+template <typename Work>
+void InThreads(const std::vector<std::unique_ptr<Search>>& parts, size_t count, size_t block, const Work& work) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto run = [&](Search& part) {
+    try {
+      for (size_t begin = next.fetch_add(block); begin < count; begin = next.fetch_add(block)) {
+        for (size_t i = begin; i < std::min(begin + block, count); ++i) {
+          if (!work(part, i)) next = count;
+        }
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      next = count;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < parts.size(); ++i) threads.emplace_back(run, std::ref(*parts[i]));
+  run(*parts.front());
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 SearchResult SearchLayouts(const Config& config, const LayerGraph& graph, const DeviceRates& device,
                            const Assumptions& assumptions, int world, const SearchOptions& options) {
-  return Search(config, graph, device, assumptions, world, options).Run();
+  BestLayouts best(options.best);
+  std::vector<std::unique_ptr<Search>> parts;
+  for (unsigned i = 0; i < std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads); ++i) {
+    parts.push_back(std::make_unique<Search>(config, graph, device, assumptions, world, options, best));
+  }
+  std::vector<BoundedLayout> cores = parts.front()->Cores();
+  constexpr size_t kAlike = 64;  // neighbours split layers alike
+  InThreads(parts, cores.size(), kAlike, [&](Search& part, size_t i) {
+    cores[i].first = part.BoundOf(cores[i].second);
+    return true;
+  });
+  std::sort(cores.begin(), cores.end(), IsLower);
+  InThreads(parts, cores.size(), 1, [&](Search& part, size_t i) { return part.Take(cores[i]); });
+  Search& all = *parts.front();
+  for (size_t i = 1; i < parts.size(); ++i) all.Add(*parts[i]);
+  SearchResult result{.found = best.Take(), .considered = all.considered(), .timed = all.timed()};
+  if (result.found.empty()) all.RefuseWorld(cores.empty());
+  return result;
 }
 
 }  // namespace trireme

@@ -164,6 +164,32 @@ const LayerElements& StepModel::ElementsOf(const Layout& layout, const Grids& gr
   return elements_.emplace(key, CountElements(graph_, split, grids)).first->second;
 }
 
+void StepModel::KeepAsAssumed(const Layout& layout, bool has_head, RankMemory& memory) const {
+  const ActivationShape shape{.tokens = layout.micro_batch * length_ / layout.context,
+                              .tensor = layout.tensor,
+                              .sequence = layout.sequence,
+                              .expert_tensor = layout.expert_tensor,
+                              .element_bytes = static_cast<int64_t>(ElementBytes(config_))};
+  if (!assumptions_.chunked_logits && has_head) {
+    memory.logits = shape.tokens * VocabularyOf(graph_) / layout.tensor * (shape.element_bytes + 3 * 4);
+  }
+  if (assumptions_.saves_operators || layout.recompute != RECOMPUTE_SELECTIVE) return;
+  double ours = 0, theirs = 0;
+  int64_t whole = 0;  // a layer that is recomputed
+  for (const Layer& layer : graph_.layers) {
+    const DecoderSpec* decoder = DecoderOf(layer.spec);
+    if (decoder == nullptr || decoder->experts) continue;
+    const AttentionSpec& attention = decoder->attention;
+    const int64_t saved = (2 * attention.heads + attention.kv_heads) * attention.head_dim + decoder->mlp.ffn;
+    theirs += static_cast<double>(
+        (saved / layout.tensor * shape.tokens + 2 * attention.hidden * shape.TokensBetween()) * shape.element_bytes);
+    ours += static_cast<double>(SavedActivationBytes(layer, RECOMPUTE_SELECTIVE, shape));
+    whole = std::max(whole, SavedActivationBytes(layer, RECOMPUTE_NONE, shape));
+  }
+  if (ours > 0)
+    memory.activations = static_cast<int64_t>(static_cast<double>(memory.activations) * theirs / ours) + whole;
+}
+
 RankMemory StepModel::Memory(const Layout& layout) {
   Config config = WithLayout(config_, layout);
   config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
@@ -180,7 +206,12 @@ RankMemory StepModel::Memory(const Layout& layout) {
                             .timeline = Order(layout),
                             .elements = &ElementsOf(layout, grids)};
   RankMemory most;
-  for (const RankMemory& position : PlanPositions(inputs)) {
+  std::vector<RankMemory> positions = PlanPositions(inputs);
+  for (int rank = 0; rank < placement.ranks; ++rank) {
+    RankMemory& position = positions[static_cast<size_t>(rank)];
+    bool has_head = false;
+    for (int chunk = 0; chunk < placement.chunks; ++chunk) has_head |= placement.IsLast(placement.StageAt(rank, chunk));
+    KeepAsAssumed(layout, has_head, position);
     if (position.device() > most.device()) most = position;
   }
   most.communicators = static_cast<int64_t>(CommunicatorBytes(layout));

@@ -18,9 +18,6 @@ namespace {
 constexpr double kGiB = 1 << 30;
 constexpr double kHostGbs = 25, kHostUpdateGbs = 60;  // to host memory and back; of an update there
 
-// Once the pipeline is full its pattern repeats: three rounds show all of it.
-int Shown(int micro_batches, int pipeline) { return std::min(micro_batches, 3 * pipeline); }
-
 int UlyssesOf(const ParallelConfig& parallel) {
   if (parallel.context_method() == CONTEXT_ULYSSES) return parallel.context();
   return parallel.context_method() == CONTEXT_HYBRID ? std::min(parallel.ulysses(), parallel.context()) : 1;
@@ -167,6 +164,9 @@ bool StepModel::Splits(const Layout& layout) {
   }
 }
 
+// Once the pipeline is full its pattern repeats: three rounds show all of it.
+int StepModel::Shown(const Layout& layout) const { return std::min(MicroBatches(layout), 3 * layout.pipeline); }
+
 int StepModel::MicroBatches(const Layout& layout) const {
   const int64_t round = int64_t{layout.micro_batch} * layout.data();
   return static_cast<int>((config_.run().global_batch() + round - 1) / round);
@@ -182,7 +182,7 @@ const Schedule& StepModel::Table(const Layout& layout, int micro_batches) {
 
 // In which passes follow each other on each rank, as if all took equally long: it decides what is alive at once.
 const Timeline& StepModel::Order(const Layout& layout) {
-  const int shown = Shown(MicroBatches(layout), layout.pipeline);
+  const int shown = Shown(layout);
   const auto key = std::tuple(layout.schedule, layout.pipeline, layout.virtual_stages, shown);
   const auto found = orders_.find(key);
   if (found != orders_.end()) return found->second;
@@ -292,7 +292,7 @@ double StepModel::OptimizerSeconds(const Layout& layout, const Stage& rank) cons
              : 1;
   const double share = rank.trained_dense / dense_ranks + rank.trained_experts / expert_ranks;
   const double all = rank.trained_dense + rank.trained_experts, clears = 4;
-  const double rate = device_.memory_gbs * 1e9 * device_.rest_efficiency;
+  const double rate = device_.memory_gbs * 1e9 * device_.update_efficiency;
   const double fixed = device_.step_ms * 1e-3;
   if (!layout.offload_optimizer) return fixed + (UpdateBytes(config_) * share + clears * all) / rate;
   return fixed + share * (4 + ElementBytes(config_)) / (kHostGbs * 1e9) +
@@ -311,8 +311,25 @@ double StepModel::DataSeconds(const Layout& layout, const Stage& rank) const {
   return exchange.reduce + exchange.gather - hidden + device_.contention * hidden;
 }
 
+// Ranks that outnumber a host's cores take turns on them: each takes as much longer, and fills the others' waits.
+void StepModel::ShareCores(const Layout& layout, StepEstimate& step) const {
+  if (device_.host_cores == 0) return;
+  const double slower = std::min<double>(layout.world, device_.inside.ranks) / device_.host_cores;
+  if (slower <= 1) return;
+  StepParts& parts = step.parts;
+  PassParts passes;
+  passes.Add(parts.passes, slower);
+  parts.passes = passes;
+  parts.data *= slower;
+  parts.optimizer *= slower;
+  parts.sampling *= slower;
+  const double busy = passes.total() + parts.data + parts.optimizer + parts.sampling;
+  step.step_seconds = std::max(step.step_seconds, busy);
+  parts.pipeline = step.step_seconds - busy;
+}
+
 StepEstimate StepModel::Time(const Layout& layout) {
-  const int all = MicroBatches(layout), shown = Shown(all, layout.pipeline);
+  const int all = MicroBatches(layout), shown = Shown(layout);
   const std::vector<Stage>& stages = StagesOf(layout);
   const std::vector<Durations> durations = DurationsOf(layout, stages);
   const Timeline timeline = SimulateStages(Table(layout, shown), durations);
@@ -340,6 +357,9 @@ StepEstimate StepModel::Time(const Layout& layout) {
     step.parts.data = data + exchanged;
     step.parts.optimizer = optimizer;
   }
+  step.parts.sampling = SamplingSeconds(layout);
+  step.step_seconds += step.parts.sampling;
+  ShareCores(layout, step);
   const double rows = config_.run().global_batch();
   step.tokens_per_second = rows * static_cast<double>(length_) / step.step_seconds;
   step.tflops = ModelFlops(graph_, config_.run().global_batch(), length_) / step.step_seconds / layout.world / 1e12;
@@ -347,7 +367,7 @@ StepEstimate StepModel::Time(const Layout& layout) {
 }
 
 Timeline StepModel::Events(const Layout& layout) {
-  const int shown = Shown(MicroBatches(layout), layout.pipeline);
+  const int shown = Shown(layout);
   return SimulateStages(Table(layout, shown), DurationsOf(layout, StagesOf(layout)));
 }
 
@@ -370,7 +390,7 @@ void StepModel::Check(const Layout& layout) const {
 StepEstimate StepModel::Estimate(const Layout& layout) {
   Check(layout);
   StepEstimate step = Time(layout);
-  step.memory_gib = static_cast<double>(Memory(layout).device()) / kGiB;
+  step.memory_gib = device_.memory_residual * static_cast<double>(Memory(layout).device()) / kGiB;
   return step;
 }
 

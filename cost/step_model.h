@@ -24,6 +24,18 @@ struct StepParts {  // seconds of the rank that ends last; they add up to the st
   double pipeline = 0;   // waiting for other stages, and for messages
   double data = 0;       // data-parallel exchanges that nothing hides
   double optimizer = 0;  // with what a step costs beside its passes
+  double sampling = 0;   // of completions, before the passes of policy stages
+};
+
+// Seconds of the busiest rank; they add up to the step.
+struct StepPhases {
+  double sampling = 0;
+  double forward = 0;    // passes before a rank's first backward pass
+  double both = 0;       // forward and backward passes in turns
+  double backward = 0;   // input gradients after its last forward pass,
+  double weight = 0;     // and weight gradients
+  double bubble = 0;     // waiting for other stages
+  double optimizer = 0;  // with exchanges of gradients and parameters once per step
 };
 
 struct StepEstimate {
@@ -81,6 +93,8 @@ class StepModel {
   // Both.
   StepEstimate Estimate(const Layout& layout);
 
+  StepPhases Phases(const Layout& layout);
+
   int MicroBatches(const Layout& layout) const;
   const StagePlacement& PlacementOf(const Layout& layout) const;
   // A step's events: the first rounds of the pipeline, in seconds.
@@ -101,6 +115,10 @@ class StepModel {
   };
   using LayerKey = std::tuple<LayerLayout, int>;
 
+  int Shown(const Layout& layout) const;
+  double SamplingSeconds(const Layout& layout);
+  // As software that others wrote keeps logits and saved activations, where assumptions say so.
+  void KeepAsAssumed(const Layout& layout, bool has_head, RankMemory& memory) const;
   LayerLayout LayerLayoutOf(const Layout& layout) const;
   const std::vector<LayerCost>& Costs(const Layout& layout);
   const std::vector<LayerWork>& Works(const Layout& layout);
@@ -115,6 +133,7 @@ class StepModel {
   double Exposed(const Layout& layout, const Stage& stage, bool forward) const;
   std::vector<Durations> DurationsOf(const Layout& layout, const std::vector<Stage>& stages) const;
   double OptimizerSeconds(const Layout& layout, const Stage& rank) const;
+  void ShareCores(const Layout& layout, StepEstimate& step) const;
   double DataSeconds(const Layout& layout, const Stage& rank) const;
   Stage RankSum(const Layout& layout, const std::vector<Stage>& stages, int rank) const;
 

@@ -14,7 +14,7 @@ std::vector<std::pair<const char*, double>> Named(const StepParts& parts) {
           {"rest", parts.passes.rest},         {"tensor", parts.passes.tensor},
           {"context", parts.passes.context},   {"expert", parts.passes.expert},
           {"pipeline", parts.pipeline},        {"data", parts.data},
-          {"optimizer", parts.optimizer}};
+          {"optimizer", parts.optimizer},      {"sampling", parts.sampling}};
 }
 
 }  // namespace
@@ -27,6 +27,12 @@ Json ToJson(const StepEstimate& step) {
           {"tflops", step.tflops},
           {"memory_gib", step.memory_gib},
           {"parts", parts}};
+}
+
+Json ToJson(const StepPhases& phases) {
+  return {{"sampling", phases.sampling},  {"forward", phases.forward}, {"both", phases.both},
+          {"backward", phases.backward},  {"weight", phases.weight},   {"bubble", phases.bubble},
+          {"optimizer", phases.optimizer}};
 }
 
 std::string ToText(const StepEstimate& step, const DeviceRates& device, int world) {

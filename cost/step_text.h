@@ -9,6 +9,7 @@
 namespace trireme {
 
 Json ToJson(const StepEstimate& step);
+Json ToJson(const StepPhases& phases);
 // Tokens per second, share of the peak, and a bar for each part of the time.
 std::string ToText(const StepEstimate& step, const DeviceRates& device, int world);
 

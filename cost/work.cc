@@ -35,6 +35,8 @@ void AddProduct(const Layer& layer, const Parameter& parameter, const Shape& loc
                            .inputs = inputs,
                            .count = stacked ? local[0] : 1,
                            .trained = parameter.trained,
+                           .adds_outputs = parameter.declaration.name.find(".lora_b") != std::string::npos,
+                           .adds_inputs = parameter.declaration.name.ends_with(".lora_a"),
                            .packed_bytes = parameter.packed ? 0.6 : 0});
 }
 

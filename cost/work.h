@@ -19,9 +19,11 @@ struct Product {
   Rows rows = Rows::kTokens;
   int64_t outputs = 0;
   int64_t inputs = 0;
-  int64_t count = 1;        // alike: a rank's experts
-  bool trained = true;      // has a weight gradient
-  double packed_bytes = 0;  // per element, where the weight is decoded before it is used; 0: it is not
+  int64_t count = 1;          // alike: a rank's experts
+  bool trained = true;        // has a weight gradient
+  bool adds_outputs = false;  // to what another product has written, as an adapter does,
+  bool adds_inputs = false;   // and its input gradient
+  double packed_bytes = 0;    // per element, where the weight is decoded before it is used; 0: it is not
 };
 
 struct LayerWork {

@@ -8,13 +8,13 @@
 
 #include "core/base/json.h"
 #include "core/base/process.h"
-#include "core/base/random.h"
 #include "core/cli/command.h"
 #include "core/tensor/counted_memory.h"
 #include "core/tensor/kernel_times.h"
 #include "core/tensor/matrix_rate.h"
 #include "core/tensor/torch_errors.h"
 #include "launch/layout.h"
+#include "launch/step_rows.h"
 #include "models/families.h"
 #include "parallel/graph/costs.h"
 #include "parallel/schedule/simulate.h"
@@ -26,27 +26,6 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct RowShape {
-  int64_t length;
-  int64_t documents;  // per row, as equal in length as possible
-};
-
-std::vector<Row> RandomRows(int64_t count, const RowShape& shape, int64_t vocabulary, uint64_t seed) {
-  const RandomStream random(seed, "tokens of bench step");
-  const int64_t length = shape.length;
-  std::vector<Row> rows(count);
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t i = 0; i < length; ++i) {
-      rows[r].input_ids.push_back(
-          static_cast<int64_t>(random.Below(static_cast<uint64_t>(vocabulary), static_cast<uint64_t>(r * length + i))));
-    }
-    rows[r].labels = rows[r].input_ids;
-    for (int64_t d = 0; shape.documents > 1 && d < shape.documents; ++d)
-      rows[r].starts.push_back(d * length / shape.documents);
-  }
-  return rows;
-}
 
 struct StepCosts {  // seconds
   double step = 0;

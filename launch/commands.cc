@@ -10,6 +10,7 @@
   COMMAND(ServeCommand)           \
   COMMAND(BoardCommand)           \
   COMMAND(ScoreCommand)           \
+  COMMAND(CalibrateCommand)       \
   COMMAND(BenchCheckpointCommand) \
   COMMAND(BenchStepCommand)       \
   COMMAND(BenchGenerateCommand)   \

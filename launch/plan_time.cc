@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/cli/duration.h"
 #include "core/io/atomic_file.h"
+#include "cost/expert_log.h"
 #include "cost/pictures.h"
 #include "cost/rows.h"
 #include "cost/search.h"
@@ -22,7 +23,10 @@ std::vector<Option> TimeOptions() {
           {.name = "assume",
            .value_name = "NAME=VALUE",
            .help = "with --on: what no layout says, such as imbalance=1.2; names: " + AssumptionNames(),
-           .repeatable = true}};
+           .repeatable = true},
+          {.name = "log",
+           .value_name = "FILE",
+           .help = "with --on: how uneven experts are loaded, from the log.jsonl of a run of this model"}};
 }
 
 std::vector<Option> SearchOptionsOfPlan() {
@@ -47,21 +51,43 @@ std::vector<Option> SearchOptionsOfPlan() {
 
 void CheckTimeOptions(const Arguments& arguments) {
   if (arguments.has("on")) return;
-  for (const char* option : {"assume", "search", "best", "fix", "svg"}) {
+  for (const char* option : {"assume", "log", "search", "best", "fix", "svg"}) {
     if (arguments.has(option))
       throw InputError("--", option, " requires --on DEVICE; known: ", Join(KnownDevices(), ", "));
   }
 }
 
+namespace {
+
+Assumptions AssumptionsOf(const Config& config, const LayerGraph& graph, const Arguments& arguments) {
+  Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
+  if (arguments.has("log"))
+    assumptions.imbalance = ImbalanceOf(arguments.value("log"), graph, config.parallel().expert());
+  return assumptions;
+}
+
+}  // namespace
+
+std::map<std::string, double> PredictedMetrics(const Config& config, const LayerGraph& graph, int world,
+                                               const Arguments& arguments) {
+  const DeviceRates device = FindDevice(arguments.value("on"));
+  const Assumptions assumptions = AssumptionsOf(config, graph, arguments);
+  const StepEstimate step = StepModel(config, graph, device, assumptions).Estimate(LayoutOf(config, world));
+  return {{"plan/step_seconds", step.step_seconds},
+          {"plan/tokens_per_second", step.tokens_per_second},
+          {"plan/memory_gib", step.memory_gib}};
+}
+
 void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments, int64_t steps) {
   const DeviceRates device = FindDevice(arguments.value("on"));
-  const Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
+  const Assumptions assumptions = AssumptionsOf(config, graph, arguments);
   StepModel model(config, graph, device, assumptions);
   const StepEstimate step = model.Estimate(LayoutOf(config, world));
   if (arguments.has("svg")) WriteAtomicFile(arguments.value("svg"), TimelineSvg(model, LayoutOf(config, world)));
   const double run_seconds = step.step_seconds * static_cast<double>(steps);
   if (arguments.has("json")) {
     Json facts = ToJson(step);
+    facts["phases"] = ToJson(model.Phases(LayoutOf(config, world)));
     if (steps > 0) facts["run_seconds"] = run_seconds;
     std::cout << JsonLine(facts) << "\n";
     return;
@@ -74,6 +100,8 @@ void ShowTime(const Config& config, const LayerGraph& graph, int world, const Ar
 }
 
 void ShowSearch(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments) {
+  if (arguments.has("log"))
+    throw InputError("--log with --search: how uneven experts are depends on the layout; use --assume imbalance=N");
   const DeviceRates device = FindDevice(arguments.value("on"));
   const Assumptions assumptions = ParseAssumptions(arguments.values("assume"));
   const SearchOptions options{.best = static_cast<int>(arguments.integer("best", 10, 1)),
@@ -103,7 +131,8 @@ void ShowRows(const Arguments& arguments) {
                            {"step_seconds", row.step_seconds},
                            {"error", row.error()},
                            {"memory_gib", row.memory_gib},
-                           {"parts", row.parts}})
+                           {"parts", row.parts},
+                           {"phases", row.phases}})
               << "\n";
   }
 }

@@ -1,6 +1,9 @@
 // The time of a step, and the best layouts, for `trireme plan` and `trireme train --dry-run`.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "core/cli/arguments.h"
 #include "core/cli/command.h"
 #include "core/config.pb.h"
@@ -8,13 +11,17 @@
 
 namespace trireme {
 
-// --on and --assume, which both commands have.
+// --on, --assume and --log, which both commands have.
 std::vector<Option> TimeOptions();
 // --search, --best, --fix, --svg and --rows of `trireme plan`.
 std::vector<Option> SearchOptionsOfPlan();
 
 // Refuses options that only mean something with --on.
 void CheckTimeOptions(const Arguments& arguments);
+
+// The numbers of a step that a run measures, too, by their names in its log after "plan/".
+std::map<std::string, double> PredictedMetrics(const Config& config, const LayerGraph& graph, int world,
+                                               const Arguments& arguments);
 
 // The configuration's own layout. `steps`: of the run, where they are known.
 void ShowTime(const Config& config, const LayerGraph& graph, int world, const Arguments& arguments, int64_t steps);

@@ -1,7 +1,9 @@
 // `trireme train`: trains according to RUN.yaml, or with --dry-run checks it and shows the plan.
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/cli/command.h"
@@ -23,12 +25,14 @@
 namespace trireme {
 namespace {
 
-void Run(const Config& config, ReportForm report, Job& job) {
+void Run(const Config& config, const Arguments& arguments, ReportForm report, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, job.world());
+  std::map<std::string, double> predicted;
+  if (arguments.has("on")) predicted = PredictedMetrics(plan.config, plan.graph, job.world(), arguments);
 #ifdef TRIREME_TORCH_VERSION
   const int64_t memory = plan.memory.at(static_cast<size_t>(job.rank())).device();
   RunTraining(plan.config, plan.graph, plan.run, job, MakeMethod(plan.config),
-              {.planned_memory = memory, .report = report});
+              {.planned_memory = memory, .report = report, .predicted = std::move(predicted)});
 #else
   throw InputError("this trireme was built without torch and can only plan; add --dry-run");
 #endif
@@ -69,10 +73,11 @@ void Train(const Arguments& arguments, Job& job) {
   if (arguments.has("json") && !arguments.has("on"))
     throw InputError("--json requires --on DEVICE: it prints a step's time");
   if (arguments.has("dry-run")) return DryRun(config, arguments, job);
-  for (const char* option : {"world", "svg", "on", "json", "assume"}) {
+  for (const char* option : {"world", "svg", "json"}) {
     if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");
   }
-  Run(config, report, job);
+  CheckTimeOptions(arguments);
+  Run(config, arguments, report, job);
 }
 
 }  // namespace
@@ -96,7 +101,8 @@ Command TrainCommand() {
                "said before and after the steps goes to stderr"},
       {.name = "json", .help = "with --dry-run and --on: print only the step's time, one JSON object"}};
   for (Option option : TimeOptions()) {
-    option.help = "with --dry-run: " + option.help;
+    if (option.name == "on")
+      option.help += ". Without --dry-run the log has these numbers beside the measured ones, and the board shows both";
     options.push_back(option);
   }
   return {.name = "train",

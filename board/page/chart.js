@@ -79,7 +79,7 @@ export class Chart {
     const [from, to] = this.view.zoom
       ? [Math.max(0, run.data.rowNear(this.view.zoom[0]) - 1), Math.min(run.data.rows, run.data.rowNear(this.view.zoom[1]) + 2)]
       : [0, run.data.rows];
-    return {run, column, steps, from, to, smooth: this.view.smoothing > 0 ? this.smooth(run.data, column) : null};
+    return {run, column, plan: run.data.column(`plan/${this.name}`), steps, from, to, smooth: this.view.smoothing > 0 ? this.smooth(run.data, column) : null};
   }
 
   smooth(data, column) {
@@ -92,14 +92,15 @@ export class Chart {
 
   setRanges() {
     let first = Infinity, last = -Infinity, low = Infinity, high = -Infinity;
-    for (const {column, steps, from, to} of this.lines) {
+    for (const {column, plan, steps, from, to} of this.lines) {
       first = Math.min(first, steps.get(0));
       last = Math.max(last, steps.get(to - 1));
       for (let row = from; row < to; ++row) {
-        const value = column.get(row);
-        if (this.view.log && !(value > 0)) continue;
-        if (value < low) low = value;
-        if (value > high) high = value;
+        for (const value of plan ? [column.get(row), plan.get(row)] : [column.get(row)]) {
+          if (this.view.log && !(value > 0)) continue;
+          if (value < low) low = value;
+          if (value > high) high = value;
+        }
       }
     }
     this.range = this.view.zoom || [first, last];
@@ -126,7 +127,7 @@ export class Chart {
   }
 
   curve(line) {
-    const {run, column, steps, from, to, smooth} = line;
+    const {run, column, plan, steps, from, to, smooth} = line;
     const x = row => this.x(steps.get(row));
     const points = value => {
       if (to - from > 2 * this.width) return thinned(from, to, x, row => this.y(value(row)));
@@ -142,6 +143,9 @@ export class Chart {
       class: smooth ? 'curve pale' : 'curve', d: path(raw), stroke: run.colour, 'stroke-dasharray': run.dash,
       'data-run': run.data.id, 'data-points': raw.length})];
     if (smooth) shapes.push(makeSvg('path', {class: 'curve', d: path(points(row => smooth[row])), stroke: run.colour, 'stroke-dasharray': run.dash}));
+    if (plan) {
+      shapes.push(makeSvg('path', {class: 'curve pale plan', d: path(points(row => plan.get(row))), stroke: run.colour, 'stroke-dasharray': '2 4', 'data-plan': run.data.id}));
+    }
     if (raw.length <= DOTS_UP_TO && !smooth) shapes.push(...raw.map(([cx, cy]) => makeSvg('circle', {cx, cy, r: 2, fill: run.colour})));
     return shapes;
   }
@@ -157,15 +161,20 @@ export class Chart {
     this.svg.append(this.marks);
   }
 
-  legendOf({run, column, steps, smooth}, step) {
+  legendOf({run, column, plan, steps, smooth}, step) {
     let row = step === null ? run.data.rows - 1 : run.data.rowNear(step);
     while (step === null && row > 0 && Number.isNaN(column.get(row))) --row;
     const value = column.get(row), y = this.y(smooth ? smooth[row] : value);
     if (step !== null && !Number.isNaN(y)) this.marks.append(makeSvg('circle', {cx: this.x(steps.get(row)), cy: y, r: 3.5, fill: run.colour, class: 'mark'}));
     return make('span', {class: 'entry', 'data-run': run.data.id, 'data-value': value, title: `${run.data.id}: ${value}`},
       swatch(run), make('span', {class: 'who', text: run.data.id}), make('b', {text: short(value)}),
-      make('small', {text: `@ ${short(steps.get(row))}`}));
+      make('small', {text: `@ ${short(steps.get(row))}`}), planText(plan?.get(row)));
   }
+}
+
+// What the run's plan says of the same step; null: it has none.
+function planText(value) {
+  return Number.isFinite(value) ? make('small', {class: 'plan', text: `${say('plan')} ${short(value)}`}) : null;
 }
 
 // A piece of the run's line, so that runs can be told apart without colours, too.

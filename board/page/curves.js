@@ -89,7 +89,7 @@ export class Curves {
   // Charts for all numbers that any run has; those that are there stay.
   addCharts(runs) {
     const names = new Set(runs.flatMap(run => [...run.data.columns.keys()]));
-    names.delete('step');
+    for (const name of ['step', ...[...names].filter(each => each.startsWith('plan/'))]) names.delete(name);  // drawn beside what was measured
     const known = name => (FIRST.indexOf(name) + 1) || 100;
     for (const name of [...names].sort((a, b) => known(a) - known(b))) {
       if (this.charts.has(name)) continue;

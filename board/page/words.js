@@ -72,6 +72,7 @@ const TABLE = {
   'metric_eval_rouge-2': ['ROUGE-2 of answers (%)', '回答的 ROUGE-2 (%)'],
   'metric_eval_rouge-l': ['ROUGE-L of answers (%)', '回答的 ROUGE-L (%)'],
   'metric_eval_bleu-4': ['BLEU-4 of answers (%)', '回答的 BLEU-4 (%)'],
+  plan: ['plan', '预计'],
   metric_step_seconds: ['Seconds per step', '每步秒数'],
   metric_samples: ['Samples of the step', '每步样本数'],
   metric_data_seconds: ['Seconds waiting for data', '等待数据秒数'],

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <iomanip>
 #include <map>
@@ -12,6 +13,8 @@
 #include "core/base/file.h"
 #include "core/config/load.h"
 #include "core/plan/grids.h"
+#include "cost/calibration.h"
+#include "cost/expert_log.h"
 #include "cost/pictures.h"
 #include "cost/rows.h"
 #include "cost/step_model.h"
@@ -130,7 +133,7 @@ TEST(Cost, DeviceFilesAreRefusedByKey) {
   std::string absurd = whole;
   absurd.replace(absurd.find("peak_tflops: 989"), 16, "peak_tflops: -989");
   EXPECT_EQ(RefusalOf([&] { ParseDevice(absurd, "d.yaml"); }), "d.yaml: peak_tflops is -989; wanted 0.001 to 100000");
-  EXPECT_NE(RefusalOf([] { FindDevice("h300"); }).find("docs/planning.md"), std::string::npos);
+  EXPECT_NE(RefusalOf([] { FindDevice("h300"); }).find("trireme calibrate"), std::string::npos);
 }
 
 TEST(Cost, MeasuredRunsArePredicted) {
@@ -158,6 +161,94 @@ TEST(Cost, MeasuredRunsArePredicted) {
   const std::string text = ToText(rows), page = ReadTextFile(PLANNING);
   EXPECT_NE(page.find(text), std::string::npos) << "docs/planning.md shows another table; write this one there:\n"
                                                 << text;
+}
+
+// Figures are found again from times that they would give.
+TEST(Calibration, FitsWhatWasMeasured) {
+  const DeviceRates real = FindDevice("a100");
+  const Assumptions plain;
+  const LayerPricer pricer(real, plain);
+  const Links links(real);
+  Measurements measured{.matrix_flops = 2e14, .copy_gbs = real.memory_gbs};
+  for (const double size : {512.0, 2048.0, 8192.0}) {
+    measured.products.push_back(
+        {4096, size, 4096, pricer.ProductSeconds(4096, size, 4096, 1, false),
+         pricer.ProductSeconds(4096, 4096, size, 1, false) + pricer.ProductSeconds(size, 4096, 4096, 1, false)});
+  }
+  measured.norm = measured.update = {1e9, 1e9 / (real.memory_gbs * 1e9 * 0.5)};
+  for (const double bytes : {6.4e4, 4e6, 6.4e7}) {
+    measured.exchanges.push_back({"all_gather", {8, 1}, bytes, links.AllGather({8, 1}, bytes)});
+  }
+  Calibration made = Calibrate(FindDevice("h100"), measured);
+  const LayerPricer again(made.device, plain);
+  for (const MeasuredProduct& product : measured.products) {
+    EXPECT_NEAR(again.ProductSeconds(product.m, product.n, product.k, 1, false) / product.forward, 1, 0.03);
+  }
+  for (const MeasuredExchange& exchange : measured.exchanges) {
+    EXPECT_NEAR(Links(made.device).AllGather(exchange.group, exchange.bytes) / exchange.seconds, 1, 0.03);
+  }
+  EXPECT_NEAR(made.device.rest_efficiency, 0.5, 1e-9);
+  // Two steps: 1.2 times what the figures say, and 10 ms for each of 4 gaps.
+  AddResiduals({.longer = {1.2 * 1 + 0.04, 1, 4},
+                .shorter = {1.2 * 0.2 + 0.04, 0.2, 4},
+                .update = 0.015,
+                .predicted_update = 0.01,
+                .memory_bytes = 1.1e9,
+                .planned_memory_bytes = 1e9},
+               made);
+  EXPECT_NEAR(made.device.residual, 1.2, 1e-9);
+  EXPECT_NEAR(made.device.layer_us, 1e4 / 1.2, 1e-6);
+  EXPECT_NEAR(made.device.step_ms, 5, 1e-9);
+  EXPECT_NEAR(made.device.memory_residual, 1.1, 1e-9);
+  const std::string text = ToText(made.device, made.sources);
+  EXPECT_NE(text.find("# two real steps"), std::string::npos);
+  EXPECT_EQ(ParseDevice(text, "written").residual, 1.2);
+}
+
+TEST(Cost, RanksThatShareCoresTakeTurns) {
+  const Config config = ConfigOf("qwen2.5-0.5b", {"data.max_length=512", "run.global_batch=8"});
+  const LayerGraph graph = ReadGraph(config);
+  DeviceRates device = FindDevice("cpu");
+  const Assumptions plain;
+  const double alone = StepModel(config, graph, device, plain).Estimate(LayoutOf(config, 4)).step_seconds;
+  device.host_cores = 2;
+  const StepEstimate shared = StepModel(config, graph, device, plain).Estimate(LayoutOf(config, 4));
+  EXPECT_NEAR(shared.step_seconds / alone, 2, 1e-9);
+}
+
+TEST(Cost, CompletionsAreSampledBeforeThePasses) {
+  const Config config = ConfigOf("qwen2.5-0.5b", {"stage=grpo", "data.max_length=1024", "run.global_batch=16",
+                                                  "rl.max_new_tokens=512", "rl.rewards=[accuracy]"});
+  const LayerGraph graph = ReadGraph(config);
+  const DeviceRates device = FindDevice("h100");
+  const Assumptions plain;
+  StepModel model(config, graph, device, plain);
+  const StepEstimate step = model.Estimate(LayoutOf(config, 1));
+  const double weights = 0.49e9 * 2 / (device.memory_gbs * 1e9);  // read for each token
+  EXPECT_GT(step.parts.sampling, 512 * weights);
+  EXPECT_LT(step.parts.sampling, step.step_seconds);
+  const Json phases = ToJson(model.Phases(LayoutOf(config, 1)));
+  double sum = 0;
+  for (const auto& [name, seconds] : phases.items()) sum += seconds.get<double>();
+  EXPECT_NEAR(sum, step.step_seconds, 1e-9);
+}
+
+TEST(Cost, ALogSaysHowUnevenExpertsAre) {
+  const Config config = ConfigOf("mixtral-8x7b", {});
+  const LayerGraph graph = ReadGraph(config);
+  std::string layer;
+  for (const Layer& each : graph.layers) {
+    if (DecoderOf(each.spec) != nullptr) layer = each.name;
+  }
+  const std::string path = ::testing::TempDir() + "/experts_log.jsonl";
+  const auto write = [&](const std::string& rows) {
+    std::ofstream(path) << R"({"step":1,"experts":{"tokens_per_expert":{")" << layer << R"(":)" << rows << "}}}\n";
+  };
+  write("[3,1,1,1,1,1,0,0]");
+  EXPECT_NEAR(ImbalanceOf(path, graph, 8), 3, 1e-9);
+  EXPECT_NEAR(ImbalanceOf(path, graph, 2), 1.5, 1e-9);
+  write("[3,1,1,1]");
+  EXPECT_NE(RefusalOf([&] { ImbalanceOf(path, graph, 2); }).find("a log of another model"), std::string::npos);
 }
 
 }  // namespace

@@ -58,8 +58,10 @@ checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
 // One run: the state that its steps share.
 class Run {
  public:
-  Run(const RunInputs& inputs, std::unique_ptr<Method> method, OutputLock& lock, Job& job, const ScreenOptions& screen)
+  Run(const RunInputs& inputs, std::unique_ptr<Method> method, OutputLock& lock, Job& job, const ScreenOptions& screen,
+      const MetricValues& predicted)
       : config_(inputs.config),
+        predicted_(predicted),
         graph_(inputs.graph),
         job_(job),
         data_(inputs.data),
@@ -201,6 +203,7 @@ class Run {
     logged.loss = result.loss;
     logged.epoch = result.epoch;
     logged.metrics = std::move(result.metrics);
+    logged.metrics.insert(predicted_.begin(), predicted_.end());
     logged.data_seconds = result.waited_seconds;
     logged.mtp_loss = trainer_.mtp_losses();
     logged.grad_norm = report.norm;
@@ -340,6 +343,7 @@ class Run {
   void WriteTrace();
 
   const Config& config_;
+  const MetricValues& predicted_;
   const LayerGraph& graph_;
   Job& job_;
   const DataSets data_;
@@ -399,7 +403,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                             ProgressOf(config, {.rows = inputs.data.train->size()}).data());
         SayWhatBegins(inputs, DeviceText(config), job, NoticesOf(screen));
         if (lock.excludes_all()) RemoveWhatAKilledRunLeft(inputs.start.output);
-        Run run(inputs, std::move(method), lock, job, screen);
+        Run run(inputs, std::move(method), lock, job, screen, options.predicted);
         run.AllSteps();
         if (!run.stopped()) run.WriteFinal();
         run.Report();

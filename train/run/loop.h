@@ -8,6 +8,7 @@
 #include "core/config.pb.h"
 #include "parallel/graph/graph.h"
 #include "session/run_plan.h"
+#include "train/report/logged_step.h"
 #include "train/report/screen.h"
 
 namespace trireme {
@@ -18,6 +19,7 @@ struct RunOptions {
   int64_t planned_memory =
       0;  // this rank's bytes on the device by the plan, named where they run out; 0: there is no plan
   ReportForm report = ReportForm::kRich;  // on stdout
+  MetricValues predicted = {};            // numbers of a step by a plan, in each line of the log beside the measured
 };
 
 // Collective over the job. Rejects what it cannot do before any device is touched. The method is a fresh one, and ends
