@@ -118,8 +118,8 @@ std::vector<MeasuredExchange> Of(const std::vector<MeasuredExchange>& exchanges,
 
 std::string Per(double measured, double predicted) {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(3) << std::setw(12) << 1e3 * measured << " ms, by the figures " << std::setw(12)
-      << 1e3 * predicted << " ms " << std::showpos << std::setprecision(1) << std::setw(7)
+  out << std::fixed << std::setprecision(3) << std::setw(12) << 1e3 * measured << " ms, by the figures "
+      << std::setw(12) << 1e3 * predicted << " ms " << std::showpos << std::setprecision(1) << std::setw(7)
       << 100 * (predicted / measured - 1) << " %\n";
   return out.str();
 }
@@ -144,8 +144,7 @@ Calibration Calibrate(const DeviceRates& like, const Measurements& measured) {
   device.memory_gbs = measured.copy_gbs;
   says("measured: a copy, bytes read and written", {"memory_gbs"});
   FitProducts(measured.products, device);
-  says("fitted on measured products",
-       {"products.efficiency", "products.m_half", "products.n_half", "products.k_half"});
+  says("fitted on measured products", {"products.efficiency", "products.m_half", "products.n_half", "products.k_half"});
   if (!measured.attention.empty()) {
     FitAttention(measured.attention, device);
     says("fitted on measured attention", {"attention.forward", "attention.backward", "attention.length_half"});
@@ -173,8 +172,7 @@ void AddResiduals(const RealSteps& steps, Calibration& calibration) {
   const auto& [longer, shorter, update, predicted_update, memory, planned] = steps;
   // measured = residual · predicted + gaps · layer, for both.
   const double gaps = longer.gaps / shorter.gaps;
-  double residual =
-      (longer.measured - gaps * shorter.measured) / (longer.predicted - gaps * shorter.predicted);
+  double residual = (longer.measured - gaps * shorter.measured) / (longer.predicted - gaps * shorter.predicted);
   double layer = (longer.measured - residual * longer.predicted) / longer.gaps;
   if (layer < 0 || residual <= 0 || !std::isfinite(residual)) {
     layer = 0;
@@ -184,9 +182,8 @@ void AddResiduals(const RealSteps& steps, Calibration& calibration) {
   device.layer_us = std::clamp(1e6 * layer / device.residual, 0.0, 1e6);
   device.step_ms = std::clamp(1e3 * (update - predicted_update), 0.0, 1e5);
   device.memory_residual = std::clamp(memory / planned, 0.3, 3.0);
-  calibration.sources["residual"] =
-      Concat("two real steps: ", longer.measured, " s and ", shorter.measured, " s, by the figures ", longer.predicted,
-             " and ", shorter.predicted);
+  calibration.sources["residual"] = Concat("two real steps: ", longer.measured, " s and ", shorter.measured,
+                                           " s, by the figures ", longer.predicted, " and ", shorter.predicted);
   calibration.sources["layer_us"] = "what the two steps have beside that, per layer and pass";
   calibration.sources["step_ms"] = Concat("an update took ", update, " s, by the figures ", predicted_update);
   calibration.sources["memory_residual"] =

@@ -56,7 +56,7 @@ struct RealSteps {
     double gaps = 0;                     // of a layer, that it contains
   };
   Step longer, shorter;
-  double update = 0, predicted_update = 0;          // seconds; predicted without the step's fixed part
+  double update = 0, predicted_update = 0;  // seconds; predicted without the step's fixed part
   double memory_bytes = 0, planned_memory_bytes = 0;
 };
 

@@ -28,9 +28,12 @@ constexpr unsigned kMostThreads = 8;
 
 std::vector<int> DivisorsOf(int64_t number, int64_t most) {
   std::vector<int> divisors;
-  for (int64_t d = 1; d <= std::min(number, most); ++d) {
-    if (number % d == 0) divisors.push_back(static_cast<int>(d));
+  for (int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    if (d <= most) divisors.push_back(static_cast<int>(d));
+    if (d * d != number && number / d <= most) divisors.push_back(static_cast<int>(number / d));
   }
+  std::sort(divisors.begin(), divisors.end());
   return divisors;
 }
 

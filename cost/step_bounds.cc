@@ -191,7 +191,10 @@ void StepModel::KeepAsAssumed(const Layout& layout, bool has_head, RankMemory& m
 }
 
 RankMemory StepModel::Memory(const Layout& layout) {
-  Config config = WithLayout(config_, layout);
+  Config& config = laid_out_;
+  if (!config.has_device()) config = config_;
+  *config.mutable_parallel() = config_.parallel();
+  SetLayout(config, layout);
   config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
   config.mutable_data()->set_max_length(static_cast<int32_t>(length_));
   const StagePlacement& placement = PlacementOf(layout);

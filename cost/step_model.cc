@@ -45,6 +45,11 @@ Layout LayoutOf(const Config& config, int world) {
 }
 
 Config WithLayout(Config config, const Layout& layout) {
+  SetLayout(config, layout);
+  return config;
+}
+
+void SetLayout(Config& config, const Layout& layout) {
   ParallelConfig& parallel = *config.mutable_parallel();
   parallel.set_tensor(layout.tensor);
   parallel.set_pipeline(layout.pipeline);
@@ -65,7 +70,6 @@ Config WithLayout(Config config, const Layout& layout) {
   config.mutable_memory()->set_recompute(layout.recompute);
   config.mutable_memory()->set_offload_optimizer(layout.offload_optimizer);
   config.mutable_run()->set_micro_batch(layout.micro_batch);
-  return config;
 }
 
 StepModel::StepModel(const Config& config, const LayerGraph& graph, const DeviceRates& device,

@@ -65,6 +65,7 @@ struct Layout {
 Layout LayoutOf(const Config& config, int world);
 // The configuration with that layout.
 Config WithLayout(Config config, const Layout& layout);
+void SetLayout(Config& config, const Layout& layout);
 
 class StepModel {
  public:
@@ -146,6 +147,7 @@ class StepModel {
   std::vector<size_t> like_;
   size_t first_trained_;
   int64_t length_;
+  Config laid_out_;  // with the layout whose memory was asked for last: a copy of all for each one would take longer
   std::map<LayerKey, std::vector<LayerCost>> costs_;
   std::map<std::tuple<int, bool, int, int>, std::vector<LayerWork>> works_;
   std::map<std::tuple<int, bool, int, int>, LayerElements> elements_;

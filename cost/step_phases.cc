@@ -30,7 +30,8 @@ void AddPhases(const RankTimeline& rank, StepPhases& phases) {
 }
 
 double KeyValueBytes(const AttentionSpec& attention, int tensor, double element_bytes) {
-  if (attention.latent) return static_cast<double>(attention.latent->kv_rank + attention.latent->qk_rope_head_dim) * element_bytes;
+  if (attention.latent)
+    return static_cast<double>(attention.latent->kv_rank + attention.latent->qk_rope_head_dim) * element_bytes;
   const auto heads = static_cast<double>(std::max<int64_t>(attention.kv_heads / tensor, 1));
   return 2 * heads * static_cast<double>(attention.head_dim) * element_bytes;
 }

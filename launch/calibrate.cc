@@ -128,7 +128,8 @@ RealSteps MeasureSteps(Session& session, const DeviceRates& device, int64_t step
   double unused = 0;
   real.longer = Predict(config, session.graph(), device, length, job.world(), &real.predicted_update);
   real.shorter = Predict(config, session.graph(), device, shorter, job.world(), &unused);
-  if (steps < 0) steps = static_cast<int64_t>(job.Max(static_cast<double>(StepsWithin(real.longer, real.shorter, kSeconds))));
+  if (steps < 0)
+    steps = static_cast<int64_t>(job.Max(static_cast<double>(StepsWithin(real.longer, real.shorter, kSeconds))));
   std::vector<double> longer_passes, shorter_passes, updates;
   trainer.tensors().ResetTensorPeak();
   for (int64_t step = 0; step <= steps; ++step) {  // in turns: the machine may be busy; the first warms up
@@ -195,26 +196,28 @@ constexpr const char* kCalibrateSummary =
 }  // namespace
 
 Command CalibrateCommand() {
-  return {.name = "calibrate",
-          .summary = kCalibrateSummary,
-          .options = {{.name = "model",
-                       .value_name = "DIR",
-                       .help = "a Hugging Face model directory; only its config.json is read",
-                       .required = true},
-                      {.name = "to", .value_name = "FILE", .help = "the file to write", .required = true},
-                      {.name = "like",
-                       .value_name = "DEVICE",
-                       .help = "figures that cannot be measured are this device's: its data sheet's peak, tiles, links "
-                               "that this job does not use; by default cpu, h100 or 910b1"},
-                      {.name = "name", .value_name = "NAME", .help = "the device's name in tables; by default like's"},
-                      {.name = "steps",
-                       .value_name = "N",
-                       .help = "real steps of each length, of which the median counts; 0: none; by default as many as take 20 s"}},
-          .positionals = {{.name = kRunFile,
-                           .help = "the run whose layout is used; by default all keys have their defaults",
-                           .required = false}},
-          .takes_config = true,
-          .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { RunCalibrate(arguments, job); }); }};
+  return {
+      .name = "calibrate",
+      .summary = kCalibrateSummary,
+      .options =
+          {{.name = "model",
+            .value_name = "DIR",
+            .help = "a Hugging Face model directory; only its config.json is read",
+            .required = true},
+           {.name = "to", .value_name = "FILE", .help = "the file to write", .required = true},
+           {.name = "like",
+            .value_name = "DEVICE",
+            .help = "figures that cannot be measured are this device's: its data sheet's peak, tiles, links "
+                    "that this job does not use; by default cpu, h100 or 910b1"},
+           {.name = "name", .value_name = "NAME", .help = "the device's name in tables; by default like's"},
+           {.name = "steps",
+            .value_name = "N",
+            .help = "real steps of each length, of which the median counts; 0: none; by default as many as take 20 s"}},
+      .positionals = {{.name = kRunFile,
+                       .help = "the run whose layout is used; by default all keys have their defaults",
+                       .required = false}},
+      .takes_config = true,
+      .run = [](const Arguments& arguments, Job& job) { WithTorchErrors([&] { RunCalibrate(arguments, job); }); }};
 }
 
 }  // namespace trireme

@@ -146,7 +146,8 @@ const AttentionSpec* AttentionOf(const LayerGraph& graph) {
 }
 
 // At the run's length and half of it, over this layout's heads.
-std::vector<MeasuredAttention> MeasureAttention(const Config& config, const LayerGraph& graph, const DeviceBench& bench) {
+std::vector<MeasuredAttention> MeasureAttention(const Config& config, const LayerGraph& graph,
+                                                const DeviceBench& bench) {
   const AttentionSpec* spec = AttentionOf(graph);
   if (spec == nullptr) return {};
   const int64_t tensor = config.parallel().tensor(), heads = spec->heads / tensor,

@@ -1,5 +1,5 @@
-// What `trireme calibrate` measures of one rank's device, at the sizes of a model's shards: products, copies, attention,
-// norms, AdamW. All ranks measure at once, as they compute at once in a step.
+// What `trireme calibrate` measures of one rank's device, at the sizes of a model's shards: products, copies,
+// attention, norms, AdamW. All ranks measure at once, as they compute at once in a step.
 #pragma once
 
 #include <vector>
