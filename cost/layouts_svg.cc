@@ -63,7 +63,7 @@ Cells SearchCells(const Config& config, const LayerGraph& graph, const DeviceRat
 void DrawCell(std::ostream& svg, double x, double y, const FoundLayout* found, double fastest) {
   if (found == nullptr) {
     Box(svg, x, y, kCell, kCellHeight, "#eee");
-    return Text(svg, x + kCell / 2, y + 24, "cell", "does not fit");
+    return Text(svg, x + kCell / 2, y + 24, "cell", "no layout");
   }
   const double seconds = found->step.step_seconds;
   Box(svg, x, y, kCell, kCellHeight, Shade(fastest / seconds).c_str());
