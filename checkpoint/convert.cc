@@ -319,7 +319,7 @@ bool HasExperts(const std::string& model_config, const std::string& where) {
 
 // As its tensors are written: decoded.
 std::string ConfigOf(const HfDirectory& source) {
-  const std::string path = (source.path() / "config.json").string(), config = ReadTextFile(path);
+  const std::string path = (source.model_files() / "config.json").string(), config = ReadTextFile(path);
   return source.has_packed() ? WithoutQuantisation(config, path) : config;
 }
 
@@ -371,7 +371,7 @@ void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& t
     }
     if (shards.size() > 1) WriteAtomicFile(part / "model.safetensors.index.json", ShardIndex(shards));
     CarryFiles(
-        source.path(), part,
+        source.model_files(), part,
         {.dtype = CommonType(tensors), .config = config, .value_head = options.value_head && value_head.empty()});
     Publish(target);
   }
@@ -386,7 +386,7 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
                       const ProcessGroup& process_group) {
   const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
   const std::string config = ConfigOf(source);
-  const Json parsed = ParseJson(config, (source.path() / "config.json").string());
+  const Json parsed = ParseJson(config, (source.model_files() / "config.json").string());
   const std::vector<bool> mine = MyShare(tensors, process_group);
   Prepare(target, options, process_group);
   RankFileWriter file(target, process_group.rank);
@@ -405,7 +405,8 @@ void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& ta
   file.Close();
   AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
   if (process_group.rank == 0) {
-    CarryFiles(source.path(), PartOf(target), {.dtype = CommonType(tensors), .config = config, .value_head = true});
+    CarryFiles(source.model_files(), PartOf(target),
+               {.dtype = CommonType(tensors), .config = config, .value_head = true});
     checkpoint::Manifest header;
     header.set_writer(options.writer);
     header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");

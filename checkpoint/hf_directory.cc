@@ -41,7 +41,9 @@ bool InModelOrder(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed) : directory_(directory) {
+HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed,
+                         const std::filesystem::path& model_files)
+    : directory_(directory), model_files_(model_files.empty() ? directory : model_files) {
   const std::filesystem::path single = directory / kSingleFile, index = directory / kShardIndex;
   if (IsCheckpoint(directory)) {
     store_ = std::make_unique<StoreReader>(directory);
@@ -54,10 +56,12 @@ HfDirectory::HfDirectory(const std::filesystem::path& directory, Packed packed) 
   } else if (PathExists(single)) {
     auto& file = shards_[kSingleFile] = std::make_unique<SafetensorsFile>(single);
     for (const auto& [name, view] : file->tensors()) shard_of_[name] = kSingleFile;
+  } else if ((stored_ = OpenStoredWeights(directory, model_files_ / "config.json"))) {
+    for (const std::string& name : stored_->Names()) shard_of_[name] = "";
   } else {
     throw InputError(directory.string(), ": has no weights; wanted ", kSingleFile, " or ", kShardIndex);
   }
-  if (store_ || packed == Packed::kAsStored) return;
+  if (store_ || stored_ || packed == Packed::kAsStored) return;
   FindParts();
   FindFewBits();
 }
@@ -181,6 +185,7 @@ TensorView HfDirectory::Describe(const std::string& name) const {
   if (!Has(name)) RefuseName(name);
   if (const auto packed = in_parts_.find(name); packed != in_parts_.end()) return DescribeParts(name, packed->second);
   if (const auto packed = FindPacked(name)) return {packed->dtype, packed->shape, {}};
+  if (stored_) return stored_->Describe(name);
   if (!store_) return Find(name);
   const checkpoint::Tensor& tensor = store_->Find(kStoredPrefix + name);
   return {DTypeFromName(tensor.dtype()), ShapeOf(tensor), {}};
@@ -193,6 +198,8 @@ const TensorView& HfDirectory::Assemble(const std::string& name) const {
   memory_.resize(static_cast<size_t>(Elements(assembled_.shape) * ByteSize(assembled_.dtype)));
   if (store_) {
     store_->ReadWhole(store_->Find(kStoredPrefix + name), memory_.data());
+  } else if (stored_) {
+    stored_->Read(name, memory_.data());
   } else if (const auto packed = FindPacked(name)) {
     DecodeTensor(*packed, memory_);
   } else {
@@ -206,7 +213,7 @@ const TensorView& HfDirectory::Assemble(const std::string& name) const {
 
 const TensorView& HfDirectory::Find(const std::string& name) const {
   if (!Has(name)) RefuseName(name);
-  const bool assembled = store_ || in_parts_.contains(name) || few_bits_.contains(name);
+  const bool assembled = store_ || stored_ || in_parts_.contains(name) || few_bits_.contains(name);
   return assembled ? Assemble(name) : FindStored(name);
 }
 
@@ -227,7 +234,7 @@ void HfDirectory::Release(const std::string& name) const {
     return;
   }
   const auto shard = shard_of_.find(name);
-  if (store_ || shard == shard_of_.end()) return;
+  if (store_ || stored_ || shard == shard_of_.end()) return;
   const auto file = shards_.find(shard->second);
   if (file != shards_.end()) file->second->Release(name);
 }
@@ -235,6 +242,7 @@ void HfDirectory::Release(const std::string& name) const {
 std::filesystem::path HfDirectory::FileOf(const std::string& name) const {
   const auto packed = in_parts_.find(name);
   const auto shard = shard_of_.find(packed == in_parts_.end() ? name : packed->second.parts.front());
+  if (stored_ && shard != shard_of_.end()) return stored_->FileOf(name);
   return shard == shard_of_.end() ? directory_ : directory_ / shard->second;
 }
 

@@ -1,7 +1,7 @@
 // HfDirectory: the weights of a model directory by Hugging Face name: model.safetensors, or
-// model.safetensors.index.json and its shards, or a checkpoint of ours. Opens each file once, on first use. Tensors
-// that files hold packed (packed_format.h), or in 4 or 8 bits (packed_tensors.h), appear decoded, under the name that
-// they have in plain files. Knows nothing of models and configs.
+// model.safetensors.index.json and its shards, a checkpoint of ours, or one of another system (stored_weights.h). Opens
+// each file once, on first use. Tensors that files hold packed (packed_format.h), or in 4 or 8 bits (packed_tensors.h),
+// appear decoded, under the name that they have in plain files. Knows nothing of models and configs.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +14,7 @@
 #include "checkpoint/packed_format.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store_reader.h"
+#include "checkpoint/stored_weights.h"
 #include "checkpoint/tensor_source.h"
 
 namespace trireme {
@@ -22,7 +23,9 @@ class HfDirectory : public TensorSource {
  public:
   enum class Packed { kDecoded, kAsStored };
   // Refuses a directory without weights, and an index that lists a missing file or tensor.
-  explicit HfDirectory(const std::filesystem::path& directory, Packed packed = Packed::kDecoded);
+  // `model_files` has config.json and the tokenizer, if the directory itself has not.
+  explicit HfDirectory(const std::filesystem::path& directory, Packed packed = Packed::kDecoded,
+                       const std::filesystem::path& model_files = {});
 
   // In the order in which a model runs through them, as far as names tell: layers.2 comes before layers.10.
   std::vector<std::string> Names() const;
@@ -39,6 +42,8 @@ class HfDirectory : public TensorSource {
   void Release(const std::string& name) const;
 
   const std::filesystem::path& path() const { return directory_; }
+  const std::filesystem::path& model_files() const { return model_files_; }
+  bool is_of_other_system() const { return stored_ != nullptr; }
   bool has_packed() const { return !in_parts_.empty() || !few_bits_.empty(); }
   bool has_few_bits() const { return !few_bits_.empty(); }  // bitsandbytes' 4 or 8
   StoreReader* store() const { return store_.get(); }       // nullptr: not a checkpoint of ours
@@ -61,7 +66,7 @@ class HfDirectory : public TensorSource {
   const TensorView& Assemble(const std::string& name) const;
   [[noreturn]] void RefuseName(const std::string& name) const;
 
-  std::filesystem::path directory_;
+  std::filesystem::path directory_, model_files_;
   std::map<std::string, std::string> shard_of_;  // tensor name to file name
   std::map<std::string, InParts> in_parts_;      // by the decoded tensor's name
   std::map<std::string, std::string> few_bits_;  // matrix to the name of the tensor that tells its 4 or 8 bits
@@ -70,7 +75,8 @@ class HfDirectory : public TensorSource {
   std::string quantisation_config_;              // what config.json says of packed weights
   mutable std::map<std::string, std::unique_ptr<SafetensorsFile>> shards_;
   std::unique_ptr<StoreReader> store_;
-  mutable std::string assembled_name_;  // the tensor in assembled_
+  std::unique_ptr<StoredWeights> stored_;  // of another system
+  mutable std::string assembled_name_;     // the tensor in assembled_
   mutable TensorView assembled_;
   mutable std::vector<std::byte> memory_;
 };

@@ -1,4 +1,5 @@
-// `trireme convert`: a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face directory.
+// `trireme convert`: a Hugging Face directory to a checkpoint, a checkpoint to a Hugging Face directory, a Megatron
+// checkpoint to either.
 #include "checkpoint/convert.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ void CompareTensors(const HfDirectory& source, const HfDirectory& target, const 
 
 HfConfig ConfigOf(const HfDirectory& source) {
   const std::string where = source.path().string();
-  if (source.store() == nullptr) return HfConfig::Read(source.path());
+  if (source.store() == nullptr) return HfConfig::Read(source.model_files());
   return HfConfig(ParseJson(source.store()->manifest().model_config(), where), where);
 }
 
@@ -88,7 +89,7 @@ void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, Laye
   if (arguments.has("verify"))
     throw InputError("--verify compares equal weights, which --quantise does not leave; leave one out");
   const Packing packing(arguments, source, std::move(graph));
-  const std::string config = (source.path() / "config.json").string();
+  const std::string config = (source.model_files() / "config.json").string();
   packing.AddTo(options, source.store() != nullptr ? source.store()->manifest().model_config() : ReadTextFile(config),
                 source);
   const std::filesystem::path to = arguments.value("to");
@@ -98,15 +99,60 @@ void ConvertToPacked(const Arguments& arguments, const HfDirectory& source, Laye
             << packing.size() << " matrices in " << arguments.value("quantise") << "\n";
 }
 
+enum class Kind { kHuggingFace, kCheckpoint };
+
+// By default the other kind than the source's.
+Kind TargetKind(const Arguments& arguments, const HfDirectory& source) {
+  const bool from_files = source.store() == nullptr && !source.is_of_other_system();
+  if (!arguments.has("as")) return from_files ? Kind::kCheckpoint : Kind::kHuggingFace;
+  const std::string name = arguments.value("as");
+  if (name == "hf") return Kind::kHuggingFace;
+  if (name == "checkpoint" && source.store() == nullptr) return Kind::kCheckpoint;
+  if (name == "checkpoint")
+    throw InputError(source.path().string(), ": is a checkpoint already; leave out --as, or set --as hf");
+  throw InputError("--as ", name, ": wanted hf or checkpoint");
+}
+
+HfDirectory OpenSource(const Arguments& arguments) {
+  const std::filesystem::path from = arguments.value("from");
+  const std::string model_files = arguments.has("model") ? arguments.value("model") : "";
+  HfDirectory source(from, HfDirectory::Packed::kDecoded, model_files);
+  if (!model_files.empty() && !source.is_of_other_system())
+    throw InputError("--model ", model_files, ": is for a Megatron checkpoint, and ", from.string(),
+                     " has its own config.json; leave it out");
+  return source;
+}
+
+const char* NameOf(Kind kind, const HfDirectory& source) {
+  if (HoldsAdapter(source)) return "PEFT adapter";
+  return kind == Kind::kHuggingFace ? "Hugging Face directory" : "checkpoint";
+}
+
+// A model whose config.json is elsewhere does not run where it is: its tensors are compared alone.
+void Verify(const Arguments& arguments, const HfDirectory& source, Job& job) {
+  const std::filesystem::path to = arguments.value("to");
+  CompareTensors(source, HfDirectory(to), ProcessGroupOf(job));
+  if (source.model_files() != source.path()) {
+    if (job.rank() == 0) std::cout << "verified: all tensors are equal\n";
+    return;
+  }
+  const double difference = LossDifference(source.path(), to, job);
+  if (job.rank() == 0) {
+    std::cout << "verified: all tensors are equal; losses of both models differ by " << difference << "\n";
+  }
+  if (!arguments.has("dtype") && difference != 0)
+    throw RuntimeError(to.string(), ": the model's losses differ from those of ", source.path().string());
+}
+
 void ConvertModel(const Arguments& arguments, Job& job) {
   const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
   const ConvertOptions options{.dtype = WantedType(arguments),
                                .shard_bytes = arguments.integer("shard-bytes", 5'000'000'000, 1),
                                .replace = arguments.has("force"),
                                .experts_apart = arguments.has("experts-apart")};
-  const bool exporting = IsCheckpoint(from);
-  if (arguments.has("verify")) RefuseUnverifiable(from);
-  const HfDirectory source(from);
+  if (arguments.has("verify") && !arguments.has("model")) RefuseUnverifiable(from);
+  const HfDirectory source = OpenSource(arguments);
+  const Kind kind = TargetKind(arguments, source);
   if (HoldsAdapter(source) && arguments.has("verify")) {
     throw InputError(from.string(),
                      ": is an adapter's checkpoint, which cannot run without its base; leave out --verify");
@@ -128,26 +174,12 @@ void ConvertModel(const Arguments& arguments, Job& job) {
         ": its weights are in 4 or 8 bits, which a checkpoint does not hold; set model.path to it as it is");
   }
   const ProcessGroup process_group = ProcessGroupOf(job);
-  if (exporting) {
-    ExportHuggingFace(source, to, options, process_group);
-  } else {
-    ImportCheckpoint(source, to, options, process_group);
-  }
+  (kind == Kind::kHuggingFace ? ExportHuggingFace : ImportCheckpoint)(source, to, options, process_group);
   if (job.rank() == 0) {
-    std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a "
-              << (HoldsAdapter(source) ? "PEFT adapter"
-                  : exporting          ? "Hugging Face directory"
-                                       : "checkpoint")
+    std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a " << NameOf(kind, source)
               << "\n";
   }
-  if (!arguments.has("verify")) return;
-  CompareTensors(source, HfDirectory(to), process_group);
-  const double difference = LossDifference(from, to, job);
-  if (job.rank() == 0) {
-    std::cout << "verified: all tensors are equal; losses of both models differ by " << difference << "\n";
-  }
-  if (!options.dtype && difference != 0)
-    throw RuntimeError(to.string(), ": the model's losses differ from those of ", from.string());
+  if (arguments.has("verify")) Verify(arguments, source, job);
 }
 
 }  // namespace
@@ -157,15 +189,20 @@ Command ConvertCommand() {
       .name = "convert",
       .summary =
           "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
-          "directory; a "
-          "LoRA run's checkpoint to a PEFT adapter. "
+          "directory; a LoRA run's checkpoint to a PEFT adapter; a Megatron checkpoint to either. "
           "Alone or under mpirun; each rank holds at most one tensor in memory.",
       .options =
           {{.name = "from",
             .value_name = "DIR",
-            .help = "a Hugging Face directory or a checkpoint-N",
+            .help = "a Hugging Face directory, a checkpoint-N, or a Megatron checkpoint (torch or torch_dist)",
             .required = true},
            {.name = "to", .value_name = "DIR", .help = "the directory to write, of the other kind", .required = true},
+           {.name = "model",
+            .value_name = "DIR",
+            .help =
+                "of a Megatron checkpoint: the directory with the model's config.json and tokenizer; by default the "
+                "checkpoint's own"},
+           {.name = "as", .value_name = "KIND", .help = "hf or checkpoint; by default the other kind"},
            {.name = "dtype",
             .value_name = "TYPE",
             .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},
