@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/image_reader.h"
+#include "serve/tinker/remote_service.h"
 #include "serve/tinker/remote_work.h"
-#include "serve/tinker/room.h"
 #include "serve/tinker/service_samples.h"
 #include "serve/tinker/tinker_routes.h"
 #include "train/remote/full_trainer.h"
@@ -111,32 +111,32 @@ void PrepareTraining(const Arguments& arguments, Config& config) {
   PrepareForFullTraining(config);
 }
 
-class ServeTraining::Room {
+class ServeTraining::Front {
  public:
-  Room(const Arguments& arguments, const Parts& parts)
+  Front(const Arguments& arguments, const Parts& parts)
       : checkpoints_(arguments.value("train-directory")),
-        room({.model_name = parts.model.name,
-              .model_directory = parts.directory,
-              .limits = {.vocabulary = parts.model.vocabulary, .context = parts.model.context},
-              .full = arguments.has("train-full"),
-              .max_rank = MaxRank(arguments),
-              .max_models = MaxModels(arguments),
-              .together = RemoteLimitsOf(arguments).slots,
-              .session_seconds = arguments.number("train-session-seconds", 1800, 1),
-              .quota = {.models = arguments.integer("train-quota-models", 0, 1),
-                        .tokens_per_second = arguments.integer("train-quota-tokens", 0, 1),
-                        .queued = arguments.integer("train-quota-requests", 0, 1)}},
-             checkpoints_, SteadySeconds),
+        service({.model_name = parts.model.name,
+                 .model_directory = parts.directory,
+                 .limits = {.vocabulary = parts.model.vocabulary, .context = parts.model.context},
+                 .full = arguments.has("train-full"),
+                 .max_rank = MaxRank(arguments),
+                 .max_models = MaxModels(arguments),
+                 .together = RemoteLimitsOf(arguments).slots,
+                 .session_seconds = arguments.number("train-session-seconds", 1800, 1),
+                 .quota = {.models = arguments.integer("train-quota-models", 0, 1),
+                           .tokens_per_second = arguments.integer("train-quota-tokens", 0, 1),
+                           .queued = arguments.integer("train-quota-requests", 0, 1)}},
+                checkpoints_, SteadySeconds),
         samples_(parts.service, parts.model),
-        routes(room, checkpoints_, parts.callers) {
-    room.Connect(&samples_, [&service = parts.service] { service.Wake(); });
+        routes(service, checkpoints_, parts.callers) {
+    service.Connect(&samples_, [&engine = parts.service] { engine.Wake(); });
   }
 
  private:
   const tinker::Checkpoints checkpoints_;
 
  public:
-  tinker::Room room;
+  tinker::RemoteService service;
 
  private:
   tinker::ServiceSamples samples_;
@@ -147,7 +147,8 @@ class ServeTraining::Room {
 
 class ServeTraining::Ranks {
  public:
-  Ranks(const Arguments& arguments, const Parts& parts, tinker::Room* room) : work_(RunnerOf(arguments, parts), room) {
+  Ranks(const Arguments& arguments, const Parts& parts, tinker::RemoteService* service)
+      : work_(RunnerOf(arguments, parts), service) {
     parts.service.Share(&work_);
   }
 
@@ -169,13 +170,13 @@ class ServeTraining::Ranks {
 ServeTraining::ServeTraining(const Arguments& arguments, const Parts& parts) {
   if (!arguments.has("train")) return;
   if (parts.session.job().rank() == 0) {
-    room_ = std::make_unique<Room>(arguments, parts);
+    front_ = std::make_unique<Front>(arguments, parts);
     const std::string what = arguments.has("train-full") ? "one model with all its parameters"
                                                          : Concat("LoRA adapters of ranks up to ", MaxRank(arguments));
     TRIREME_LOG(INFO) << "trains " << what << " below " << tinker::kTinkerPrefix << "; checkpoints go to "
                       << arguments.value("train-directory");
   }
-  ranks_ = std::make_unique<Ranks>(arguments, parts, room_ ? &room_->room : nullptr);
+  ranks_ = std::make_unique<Ranks>(arguments, parts, front_ ? &front_->service : nullptr);
 }
 
 ServeTraining::~ServeTraining() = default;
@@ -192,11 +193,11 @@ int64_t ServeTraining::Check(const HttpRequest& request, const Callers& callers,
 }
 
 void ServeTraining::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-  room_->routes.Handle(std::move(request), std::move(reply));
+  front_->routes.Handle(std::move(request), std::move(reply));
 }
 
 void ServeTraining::Close() {
-  if (room_) room_->room.Close();
+  if (front_) front_->service.Close();
 }
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ class ServeTraining {
   ServeTraining(const Arguments& arguments, const Parts& parts);
   ~ServeTraining();
 
-  bool there() const { return room_ != nullptr; }  // on rank 0
+  bool there() const { return front_ != nullptr; }  // on rank 0
   static bool Takes(const HttpRequest& request);
   // Before a request's body is read: as `check` does it, of clients that send their key in a header of their own. How
   // large the body may be.
@@ -44,9 +44,9 @@ class ServeTraining {
 
  private:
   class Ranks;  // the side of all ranks
-  class Room;   // the side of rank 0
-  std::unique_ptr<Room> room_;
-  std::unique_ptr<Ranks> ranks_;  // uses the room
+  class Front;  // the side of rank 0
+  std::unique_ptr<Front> front_;
+  std::unique_ptr<Ranks> ranks_;  // uses the front
 };
 
 }  // namespace trireme

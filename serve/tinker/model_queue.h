@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "serve/tinker/futures.h"
+#include "serve/tinker/held.h"
 #include "train/remote/train_work.h"
 
 namespace trireme::tinker {
@@ -19,7 +20,7 @@ struct Task {
   TrainWork work = {};
   std::string refusal = {};  // not empty: it only takes its place, and fails with this
   bool users_fault = true;   // the refusal
-  std::function<FutureResult(const TrainOutcome&)> finish = {};
+  std::function<FutureResult(const Held&, const TrainOutcome&)> finish = {};
 };
 
 class ModelQueue {

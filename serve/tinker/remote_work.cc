@@ -7,9 +7,10 @@
 
 namespace trireme::tinker {
 
-RemoteWork::RemoteWork(std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run, Room* room)
-    : run_(std::move(run)), room_(room) {
-  if (room_ != nullptr) clock_ = std::thread([this] { Tick(); });
+RemoteWork::RemoteWork(std::function<std::vector<TrainOutcome>(const std::vector<TrainWork>&)> run,
+                       RemoteService* service)
+    : run_(std::move(run)), service_(service) {
+  if (service_ != nullptr) clock_ = std::thread([this] { Tick(); });
 }
 
 RemoteWork::~RemoteWork() {
@@ -25,11 +26,11 @@ RemoteWork::~RemoteWork() {
 
 void RemoteWork::Tick() {
   std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, std::chrono::milliseconds(250), [&] { return stopped_; })) room_->Tick();
+  while (!stop_.wait_for(lock, std::chrono::milliseconds(250), [&] { return stopped_; })) service_->Tick();
 }
 
 std::string RemoteWork::Take(bool idle) {
-  tasks_ = room_->TakeJoined(idle);
+  tasks_ = service_->work.TakeJoined(idle);
   if (!tasks_.empty() && tasks_.front().work.action == TrainAction::kPass) {
     ++passes_;
     requests_ += std::ssize(tasks_);
@@ -41,8 +42,8 @@ std::string RemoteWork::Take(bool idle) {
 
 void RemoteWork::Run(const std::string& unit) {
   const std::vector<TrainOutcome> outcomes = run_(WorksOf(unit));
-  if (room_ == nullptr) return;
-  for (size_t i = 0; i < tasks_.size(); ++i) room_->Finish(tasks_[i], outcomes[i]);
+  if (service_ == nullptr) return;
+  for (size_t i = 0; i < tasks_.size(); ++i) service_->work.Finish(tasks_[i], outcomes[i]);
   tasks_.clear();
 }
 

@@ -1,4 +1,4 @@
-// Samples as the protocol asks for them and gets them. Who generates them is behind SampleDoor.
+// Samples as the protocol asks for them and gets them. Who generates them is behind SampleGenerator.
 #pragma once
 
 #include <atomic>
@@ -55,10 +55,10 @@ struct SampleResult {
 };
 
 // Generates. Submit returns at once or throws an ApiError, of status 429 if there is no room now; `done` is called
-// once, from any thread, or not at all if the order was cancelled.
-class SampleDoor {
+// once, later and from another thread, never within Submit; or not at all if the order was cancelled.
+class SampleGenerator {
  public:
-  virtual ~SampleDoor() = default;
+  virtual ~SampleGenerator() = default;
   virtual void Submit(SampleOrder order, std::function<void(SampleResult)> done) = 0;
   virtual int64_t most_rows() const = 0;  // sequences of an order
 };

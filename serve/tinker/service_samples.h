@@ -7,7 +7,7 @@
 
 namespace trireme::tinker {
 
-class ServiceSamples : public SampleDoor {
+class ServiceSamples : public SampleGenerator {
  public:
   // Both outlive it.
   ServiceSamples(Service& service, const ServedModel& model) : service_(service), model_(model) {}

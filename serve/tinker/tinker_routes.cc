@@ -56,8 +56,8 @@ HttpAnswer JsonAnswer(const Json& json) { return {.body = JsonLine(json)}; }
 
 }  // namespace
 
-TinkerRoutes::TinkerRoutes(Room& room, const Checkpoints& checkpoints, const Callers& callers)
-    : room_(room), checkpoints_(checkpoints), callers_(callers) {
+TinkerRoutes::TinkerRoutes(RemoteService& service, const Checkpoints& checkpoints, const Callers& callers)
+    : service_(service), checkpoints_(checkpoints), callers_(callers) {
   AddNotOffered();  // first: some of their paths fit others, too
   AddTraining();
   AddCheckpoints();
@@ -73,9 +73,10 @@ void TinkerRoutes::AddJson(const std::string& method, const std::string& path,
   Add(method, path, [answer = std::move(answer)](const Call& call) { return JsonAnswer(answer(call)); });
 }
 
-void TinkerRoutes::AddCall(const std::string& path, Json (Room::*function)(const std::string&, const Json&)) {
+template <typename Part>
+void TinkerRoutes::AddCall(const std::string& path, Part& part, Json (Part::*call)(const std::string&, const Json&)) {
   AddJson("POST", path,
-          [this, function](const Call& call) { return (room_.*function)(call.owner, JsonBody(call.request)); });
+          [&part, call](const Call& request) { return (part.*call)(request.owner, JsonBody(request.request)); });
 }
 
 // What clients of the maker's service ask for; here they get a clear answer.
@@ -99,31 +100,32 @@ void TinkerRoutes::AddNotOffered() {
 }
 
 void TinkerRoutes::AddTraining() {
-  AddCall("create_session", &Room::CreateSession);
-  AddCall("session_heartbeat", &Room::Heartbeat);
-  AddCall("create_model", &Room::CreateModel);
-  AddCall("unload_model", &Room::UnloadModel);
-  AddCall("get_info", &Room::GetInfo);
-  AddCall("optim_step", &Room::Step);
-  AddCall("save_weights", &Room::Save);
-  AddCall("load_weights", &Room::Load);
-  AddCall("save_weights_for_sampler", &Room::SaveForSampler);
-  AddCall("save_weights_external", &Room::SaveExternal);
-  AddCall("create_sampling_session", &Room::CreateSampler);
-  AddCall("asample", &Room::Sample);
-  AddCall("cancel_future", &Room::Cancel);
-  AddJson("POST", "forward",
-          [this](const Call& call) { return room_.Pass(call.owner, JsonBody(call.request), "forward_input"); });
+  AddCall("create_session", service_.sessions, &Sessions::Create);
+  AddCall("session_heartbeat", service_.sessions, &Sessions::Heartbeat);
+  AddCall("create_model", service_.models, &TrainingModels::Create);
+  AddCall("unload_model", service_.models, &TrainingModels::Unload);
+  AddCall("get_info", service_.models, &TrainingModels::Info);
+  AddCall("optim_step", service_.models, &TrainingModels::Step);
+  AddCall("save_weights", service_.models, &TrainingModels::Save);
+  AddCall("load_weights", service_.models, &TrainingModels::Load);
+  AddCall("save_weights_for_sampler", service_.models, &TrainingModels::SaveForSampler);
+  AddCall("save_weights_external", service_.models, &TrainingModels::SaveExternal);
+  AddCall("create_sampling_session", service_.samplers, &Samplers::Create);
+  AddCall("asample", service_.samplers, &Samplers::Sample);
+  AddCall("cancel_future", service_.samplers, &Samplers::Cancel);
+  AddJson("POST", "forward", [this](const Call& call) {
+    return service_.models.Pass(call.owner, JsonBody(call.request), "forward_input");
+  });
   AddJson("POST", "forward_backward", [this](const Call& call) { return Pass(call); });
   AddJson("POST", "weights_info",
-          [this](const Call& call) { return room_.WeightsInfo(call.owner, JsonBody(call.request)); });
+          [this](const Call& call) { return service_.checkpoints.WeightsInfo(call.owner, JsonBody(call.request)); });
   Add("POST", "retrieve_future", [this](const Call& call) -> std::optional<HttpAnswer> {
     const bool proto = call.request.header("accept").find(kProto) != std::string::npos;
-    room_.Retrieve(call.owner, JsonBody(call.request), proto, call.reply);
+    service_.Retrieve(call.owner, JsonBody(call.request), proto, call.reply);
     return std::nullopt;
   });
   Add("POST", "retrieve_futures", [this](const Call& call) -> std::optional<HttpAnswer> {
-    room_.RetrieveMany(call.owner, JsonBody(call.request), call.reply);
+    service_.samplers.Retrieve(call.owner, JsonBody(call.request), call.reply);
     return std::nullopt;
   });
   AddJson("POST", "telemetry", [](const Call&) { return Json{{"status", "accepted"}}; });
@@ -136,9 +138,9 @@ void TinkerRoutes::AddTraining() {
 
 void TinkerRoutes::AddLists() {
   AddJson("GET", "healthz", [](const Call&) { return Json{{"status", "ok"}}; });
-  AddJson("GET", "get_server_capabilities", [this](const Call&) { return room_.Capabilities(); });
+  AddJson("GET", "get_server_capabilities", [this](const Call&) { return service_.Capabilities(); });
   AddJson("GET", "status", [this](const Call& call) {
-    return room_.Status(callers_.anyone() ? std::nullopt : std::optional(call.owner));
+    return service_.Status(callers_.anyone() ? std::nullopt : std::optional(call.owner));
   });
   // In pages: at most so many from `offset` on.
   const auto add_pages = [this](const std::string& path, int64_t limit, auto list) {
@@ -147,34 +149,32 @@ void TinkerRoutes::AddLists() {
     });
   };
   add_pages("training_runs", 20, [this](const Call& call, int64_t limit, int64_t offset) {
-    return room_.TrainingRuns(call.owner, limit, offset);
+    return service_.models.Runs(call.owner, limit, offset);
   });
   add_pages("checkpoints", 100, [this](const Call& call, int64_t limit, int64_t offset) {
-    return room_.CheckpointList(call.owner, "", limit, offset);
+    return service_.checkpoints.List(call.owner, "", limit, offset);
   });
   add_pages("sessions", 20, [this](const Call& call, int64_t limit, int64_t offset) {
-    return room_.Sessions(call.owner, limit, offset);
+    return service_.sessions.List(call.owner, limit, offset);
   });
   add_pages("training_runs/{run}/checkpoints", 1000, [this](const Call& call, int64_t limit, int64_t offset) {
-    return room_.CheckpointList(call.owner, call.values.at("run"), limit, offset);
+    return service_.checkpoints.List(call.owner, call.values.at("run"), limit, offset);
   });
   AddJson("GET", "training_runs/{run}",
-          [this](const Call& call) { return room_.TrainingRun(call.owner, call.values.at("run")); });
+          [this](const Call& call) { return service_.models.Run(call.owner, call.values.at("run")); });
   AddJson("GET", "sessions/{session}",
-          [this](const Call& call) { return room_.SessionInfo(call.owner, call.values.at("session")); });
+          [this](const Call& call) { return service_.SessionInfo(call.owner, call.values.at("session")); });
   AddJson("POST", "sessions/{session}/finish",
-          [this](const Call& call) { return room_.FinishSession(call.owner, call.values.at("session")); });
+          [this](const Call& call) { return service_.sessions.Finish(call.owner, call.values.at("session")); });
   AddJson("GET", "samplers/{sampler...}",
-          [this](const Call& call) { return room_.SamplerInfo(call.owner, call.values.at("sampler")); });
+          [this](const Call& call) { return service_.samplers.Info(call.owner, call.values.at("sampler")); });
 }
 
 // What may be done with one checkpoint.
 void TinkerRoutes::AddCheckpoints() {
   const std::string one = "training_runs/{run}/checkpoints/{kind}/{name}";
-  AddJson("DELETE", one, [this](const Call& call) {
-    return room_.RemoveCheckpoint(call.owner, call.values.at("run"),
-                                  call.values.at("kind") + "/" + call.values.at("name"));
-  });
+  AddJson("DELETE", one,
+          [this](const Call& call) { return service_.checkpoints.Remove(call.owner, PathOf(call.values)); });
   Add("GET", one + "/archive", [this](const Call& call) { return ArchiveLink(call); });
   AddJson("GET", one + "/external_weights_urls", [this](const Call& call) { return FileLinks(call); });
   AddJson("PUT", one + "/ttl", [this](const Call& call) { return Keep(call); });
@@ -230,8 +230,8 @@ void TinkerRoutes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply)
 
 Json TinkerRoutes::Pass(const Call& call) {
   const bool proto = LowerCase(call.request.header("content-type")).starts_with(kProto);
-  if (proto) return room_.PassProto(call.owner, call.request.body);
-  return room_.Pass(call.owner, JsonBody(call.request), "forward_backward_input");
+  if (proto) return service_.models.PassProto(call.owner, call.request.body);
+  return service_.models.Pass(call.owner, JsonBody(call.request), "forward_backward_input");
 }
 
 std::string TinkerRoutes::LinkOf(const Call& call, const CheckpointPath& path, const std::string& file) const {
@@ -287,8 +287,7 @@ Json TinkerRoutes::Keep(const Call& call) {
   const Json body = JsonBody(call.request);
   Fields fields(body, "");
   const auto seconds = fields.Integer("ttl_seconds", 3600, int64_t{1} << 40);
-  const CheckpointPath path = PathOf(call.values);
-  return room_.KeepCheckpoint(call.owner, path.run, path.kind + "/" + path.name, seconds);
+  return service_.checkpoints.Keep(call.owner, PathOf(call.values), seconds);
 }
 
 }  // namespace trireme::tinker

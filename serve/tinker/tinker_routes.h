@@ -1,4 +1,4 @@
-// TinkerRoutes: the paths of remote training below /api/v1, from HTTP to the room and back: keys, bodies, errors as
+// TinkerRoutes: the paths of remote training below /api/v1, from HTTP to the service and back: keys, bodies, errors as
 // clients of the protocol read them ({"detail": …}). On the HTTP thread; waits for nothing.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "serve/callers.h"
 #include "serve/tinker/archive.h"
-#include "serve/tinker/room.h"
+#include "serve/tinker/remote_service.h"
 #include "web/http/http.h"
 #include "web/http/routes.h"
 
@@ -20,7 +20,7 @@ inline constexpr char kTinkerPrefix[] = "/api/v1/";
 class TinkerRoutes {
  public:
   // All references outlive it.
-  TinkerRoutes(Room& room, const Checkpoints& checkpoints, const Callers& callers);
+  TinkerRoutes(RemoteService& service, const Checkpoints& checkpoints, const Callers& callers);
 
   static bool Takes(const HttpRequest& request) { return request.path().starts_with(kTinkerPrefix); }
   // The request with its key where other requests have it: clients may send it in any of three headers.
@@ -36,12 +36,13 @@ class TinkerRoutes {
     const std::string& owner;
     const std::shared_ptr<HttpReply>& reply;
   };
-  // Nothing: the room answers the reply.
+  // Nothing: the service answers the reply.
   using Answer = std::function<std::optional<HttpAnswer>(const Call&)>;
 
   void Add(const std::string& method, const std::string& path, Answer answer, const RouteOptions& options = {});
   void AddJson(const std::string& method, const std::string& path, std::function<Json(const Call&)> answer);
-  void AddCall(const std::string& path, Json (Room::*call)(const std::string& owner, const Json& body));
+  template <typename Part>  // of the service
+  void AddCall(const std::string& path, Part& part, Json (Part::*call)(const std::string& owner, const Json& body));
   void AddTraining();
   void AddLists();
   void AddCheckpoints();
@@ -58,7 +59,7 @@ class TinkerRoutes {
   Json Keep(const Call& call);
 
   RouteTable<Answer> table_;
-  Room& room_;
+  RemoteService& service_;
   const Checkpoints& checkpoints_;
   const Callers& callers_;
   const Links links_;

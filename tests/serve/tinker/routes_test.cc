@@ -30,7 +30,7 @@ class RoutesTest : public ::testing::Test {
   RoutesTest()
       : directory_(fs::path(::testing::TempDir()) / ("routes-" + std::to_string(::getpid()))),
         checkpoints_(directory_, [this] { return now_; }),
-        room_({.model_name = "tiny", .limits = {100, 16}}, checkpoints_, [] { return 0.0; }) {
+        service_({.model_name = "tiny", .limits = {100, 16}}, checkpoints_, [] { return 0.0; }) {
     const fs::path aside = checkpoints_.Aside(owner_, path_);
     WriteAtomicFile(aside / "adapter_config.json", "{}");
     WriteAtomicFile(aside / "adapter_model.safetensors", weights_);
@@ -54,9 +54,9 @@ class RoutesTest : public ::testing::Test {
   int64_t now_ = 1000;
   const fs::path directory_;
   const Checkpoints checkpoints_;
-  Room room_;
+  RemoteService service_;
   const Callers callers_{ApiKeys({"tml-a", "tml-b"}), {}, ApiKeys()};
-  TinkerRoutes routes_{room_, checkpoints_, callers_};
+  TinkerRoutes routes_{service_, checkpoints_, callers_};
   const std::string owner_ = checkpoints_.OwnerOf("tml-a"), weights_ = std::string(600'000, 'w');
   const CheckpointPath path_{"run:train:0", kTrainingKind, "one"};
   const std::string checkpoint_ = "training_runs/run:train:0/checkpoints/weights/one";

@@ -1,13 +1,13 @@
-// A room where one model is trained in full: which requests it refuses, and which samplers may use the weights that
+// A service where one model is trained in full: which requests it refuses, and which samplers may use the weights that
 // there are.
-#include "tests/serve/tinker/room_case.h"
+#include "tests/serve/tinker/service_case.h"
 
 namespace trireme::tinker {
 namespace {
 
-class FullRoomTest : public RoomTest {
+class FullServiceTest : public RemoteServiceTest {
  protected:
-  FullRoomTest() : RoomTest({}, /*full=*/true) {}
+  FullServiceTest() : RemoteServiceTest({}, /*full=*/true) {}
   static std::string RefusalOf(const std::function<void()>& call) {
     try {
       call();
@@ -16,35 +16,37 @@ class FullRoomTest : public RoomTest {
     }
     return "";
   }
-  Json Step(const std::string& model, int64_t seq) { return room_.Step("me", {{"model_id", model}, {"seq_id", seq}}); }
+  Json Step(const std::string& model, int64_t seq) {
+    return service_.models.Step("me", {{"model_id", model}, {"seq_id", seq}});
+  }
   std::string BaseSampler(int64_t seq) {
-    return room_.CreateSampler(
+    return service_.samplers.Create(
         "me",
         {{"session_id", session_}, {"sampling_session_seq_id", seq}, {"base_model", "tiny"}})["sampling_session_id"];
   }
   Json Sample(const std::string& sampler, int64_t seq) {
-    return Result(room_.Sample(
+    return Result(service_.samplers.Sample(
         "me", {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}}));
   }
   std::string SamplerOf(const std::string& model, int64_t seq, int64_t sampling_seq) {
-    const Json saved =
-        room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampling_seq}});
+    const Json saved = service_.models.SaveForSampler(
+        "me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampling_seq}});
     RunAll();
     return Result(saved)["sampling_session_id"];
   }
 };
 
-TEST_F(FullRoomTest, TrainsOneModelWhateverRankIsAskedFor) {
+TEST_F(FullServiceTest, TrainsOneModelWhateverRankIsAskedFor) {
   EXPECT_NE(RefusalOf([&] { Create(0, {{"rank", 8}, {"train_mlp", false}}); }).find("train_mlp"), std::string::npos);
   const std::string model =
       Create(0, {{"rank", 64}, {"seed", 3}, {"train_unembed", true}})["model_id"];  // more than max_rank
   EXPECT_NE(RefusalOf([&] { Create(1); }).find("one model"), std::string::npos);
-  EXPECT_EQ(room_.GetInfo("me", {{"model_id", model}})["is_lora"], false);
-  room_.UnloadModel("me", {{"model_id", model}});
+  EXPECT_EQ(service_.models.Info("me", {{"model_id", model}})["is_lora"], false);
+  service_.models.Unload("me", {{"model_id", model}});
   EXPECT_EQ(RefusalOf([&] { Create(1); }), "");
 }
 
-TEST_F(FullRoomTest, ASamplerSamplesWhileItsWeightsAreThere) {
+TEST_F(FullServiceTest, ASamplerSamplesWhileItsWeightsAreThere) {
   const std::string base = BaseSampler(0), model = Model();
   RunAll();
   EXPECT_TRUE(Sample(base, 0).contains("sequences"));
@@ -57,36 +59,36 @@ TEST_F(FullRoomTest, ASamplerSamplesWhileItsWeightsAreThere) {
   EXPECT_NE(Sample(base, 1).value("error", "").find("weights have changed"), std::string::npos);
   EXPECT_NE(RefusalOf([&] { BaseSampler(9); }).find("weights have changed"), std::string::npos);
   EXPECT_TRUE(Sample(SamplerOf(model, 4, 2), 0).contains("sequences"));
-  room_.UnloadModel("me", {{"model_id", model}});
+  service_.models.Unload("me", {{"model_id", model}});
   RunAll();
   EXPECT_TRUE(Sample(BaseSampler(3), 0).contains("sequences"));  // the base is back
 }
 
-TEST_F(FullRoomTest, AStepThatFailsChangesNothing) {
+TEST_F(FullServiceTest, AStepThatFailsChangesNothing) {
   const std::string model = Model();
   const std::string sampler = SamplerOf(model, 1, 1);
   Step(model, 2);
-  const auto task = room_.Take();
+  const auto task = service_.work.Take();
   ASSERT_TRUE(task);
-  room_.Finish(*task, {.error = "no gradients", .users_fault = true});
+  service_.work.Finish(*task, {.error = "no gradients", .users_fault = true});
   EXPECT_TRUE(Sample(sampler, 0).contains("sequences"));
 }
 
-TEST_F(FullRoomTest, AStepWaitsUntilNothingIsGenerated) {
+TEST_F(FullServiceTest, AStepWaitsUntilNothingIsGenerated) {
   const std::string model = Model();
   RunAll();
   Pass(model, 1);
   Step(model, 2);
-  EXPECT_FALSE(room_.NeedsIdle());
-  const auto pass = room_.Take(/*idle=*/false);
+  EXPECT_FALSE(service_.work.NeedsIdle());
+  const auto pass = service_.work.Take(/*idle=*/false);
   ASSERT_TRUE(pass);
-  room_.Finish(*pass, {.logprobs = {{-1}}});
-  EXPECT_TRUE(room_.NeedsIdle());
-  EXPECT_FALSE(room_.Take(/*idle=*/false));
-  EXPECT_TRUE(room_.Take(/*idle=*/true));
+  service_.work.Finish(*pass, {.logprobs = {{-1}}});
+  EXPECT_TRUE(service_.work.NeedsIdle());
+  EXPECT_FALSE(service_.work.Take(/*idle=*/false));
+  EXPECT_TRUE(service_.work.Take(/*idle=*/true));
 }
 
-TEST_F(FullRoomTest, CheckpointsOfOtherKindsAreRefused) {
+TEST_F(FullServiceTest, CheckpointsOfOtherKindsAreRefused) {
   const std::string model = Model();
   RunAll();
   const CheckpointPath lora{model, kTrainingKind, "lora"}, other{model, kTrainingKind, "other"},
@@ -97,19 +99,19 @@ TEST_F(FullRoomTest, CheckpointsOfOtherKindsAreRefused) {
   int64_t seq = 1;
   for (const auto& [path, word] :
        {std::pair(lora, "LoRA adapter"), std::pair(other, "'large'"), std::pair(sampler, "save_state")}) {
-    const Json loading = room_.Load("me", {{"model_id", model}, {"seq_id", seq++}, {"path", path.Text()}});
+    const Json loading = service_.models.Load("me", {{"model_id", model}, {"seq_id", seq++}, {"path", path.Text()}});
     EXPECT_TRUE(RunAll().empty());
     EXPECT_NE(Result(loading).value("error", "").find(word), std::string::npos) << Result(loading);
   }
 }
 
-TEST_F(RoomTest, AnAdapterDoesNotTakeAModelThatWasTrainedInFull) {
+TEST_F(RemoteServiceTest, AnAdapterDoesNotTakeAModelThatWasTrainedInFull) {
   const std::string model = Model();
   RunAll();
   const CheckpointPath full{model, kTrainingKind, "full"};
   checkpoints_.Commit(checkpoints_.Aside("me", full), "me", full,
                       {{"base_model", "tiny"}, {"lora_rank", 8}, {"full", true}});
-  const Json loading = room_.Load("me", {{"model_id", model}, {"seq_id", 1}, {"path", full.Text()}});
+  const Json loading = service_.models.Load("me", {{"model_id", model}, {"seq_id", 1}, {"path", full.Text()}});
   RunAll();
   EXPECT_NE(Result(loading).value("error", "").find("--train-full"), std::string::npos);
 }

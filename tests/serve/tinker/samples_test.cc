@@ -1,21 +1,22 @@
-// Samples in a room: a door that is full, what is cancelled, and how long samplers stay open.
+// Samples of a service: a generator that is full, what is cancelled, and how long samplers stay open.
 #include <algorithm>
 #include <filesystem>
 
-#include "tests/serve/tinker/room_case.h"
+#include "tests/serve/tinker/service_case.h"
 
 namespace trireme::tinker {
 namespace {
 
-class SamplesTest : public RoomTest {
+class SamplesTest : public RemoteServiceTest {
  protected:
   std::string BaseSampler() {
-    return room_.CreateSampler(
+    return service_.samplers.Create(
         "me",
         {{"session_id", session_}, {"sampling_session_seq_id", 999}, {"base_model", "tiny"}})["sampling_session_id"];
   }
   Json Saving(const std::string& model, int64_t seq, int64_t sampler_seq) {
-    return room_.SaveForSampler("me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampler_seq}});
+    return service_.models.SaveForSampler(
+        "me", {{"model_id", model}, {"seq_id", seq}, {"sampling_session_seq_id", sampler_seq}});
   }
   std::string SamplerOf(const std::string& model, int64_t seq, int64_t sampler_seq) {
     const Json saved = Saving(model, seq, sampler_seq);
@@ -25,9 +26,9 @@ class SamplesTest : public RoomTest {
   Json Sample(const std::string& sampler, int64_t seq, const Json& more = Json::object()) {
     Json body = {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1, 2}}}}}}}};
     body.update(more);
-    return room_.Sample("me", body);
+    return service_.samplers.Sample("me", body);
   }
-  int64_t Unfinished() { return room_.Status("me")["totals"]["unfinished"]; }
+  int64_t Unfinished() { return service_.Status("me")["totals"]["unfinished"]; }
   // How many units of an action are waiting; all units are done.
   int64_t RunAndCount(TrainAction action) { return std::ranges::count(RunAll(), -static_cast<int64_t>(action)); }
 };
@@ -48,11 +49,11 @@ TEST_F(SamplesTest, SamplesThatWereTakenWaitForAFullDoor) {
   RunAll();
   EXPECT_EQ(Poll(opening["request_id"]).status, 0);
   EXPECT_EQ(StatusOf([&] { Sample(sampler, 2); }), 429);
-  room_.Tick();
+  service_.Tick();
   EXPECT_EQ(Poll(scored["request_id"]).status, 0);
   samples_.full = false;
   EXPECT_EQ(StatusOf([&] { Sample(sampler, 2); }), 429);  // those before it still wait
-  room_.Tick();
+  service_.Tick();
   EXPECT_TRUE(Result(opening).contains("sequences"));
   EXPECT_EQ(Result(scored)["prompt_logprobs"], Json({nullptr, -1.0}));
   EXPECT_EQ(StatusOf([&] { Sample(sampler, 2); }), 200);
@@ -77,13 +78,13 @@ TEST_F(SamplesTest, WhatIsCancelledStops) {
   samples_.holds = true;
   const Json first = Sample(sampler, 0), second = Sample(sampler, 1);
   ASSERT_EQ(samples_.orders.size(), 2U);
-  room_.Cancel("you", {{"request_id", first["request_id"]}});
+  service_.samplers.Cancel("you", {{"request_id", first["request_id"]}});
   EXPECT_FALSE(*samples_.orders[0].cancelled);
-  room_.Cancel("me", {{"request_id", first["request_id"]}});
+  service_.samplers.Cancel("me", {{"request_id", first["request_id"]}});
   EXPECT_TRUE(*samples_.orders[0].cancelled);
   EXPECT_EQ(Result(first)["error"], "was cancelled");
   EXPECT_FALSE(*samples_.orders[1].cancelled);
-  room_.FinishSession("me", session_);
+  service_.sessions.Finish("me", session_);
   EXPECT_TRUE(*samples_.orders[1].cancelled);
   EXPECT_EQ(Result(second)["error"], "the session has ended");
   EXPECT_EQ(Unfinished(), 0);
@@ -92,7 +93,7 @@ TEST_F(SamplesTest, WhatIsCancelledStops) {
 TEST_F(SamplesTest, WhatIsCancelledWhileItWaitsIsNotGenerated) {
   const std::string model = Model(), sampler = SamplerOf(model, 1, 0);
   const Json sample = Sample(sampler, 0);
-  room_.Cancel("me", {{"request_id", sample["request_id"]}});
+  service_.samplers.Cancel("me", {{"request_id", sample["request_id"]}});
   RunAll();
   EXPECT_TRUE(samples_.orders.empty());
 }
@@ -101,12 +102,12 @@ TEST_F(SamplesTest, ASessionThatEndedGetsNoSampler) {
   const std::string model = Model();
   RunAll();
   const Json saving = Saving(model, 1, 0);
-  const auto task = room_.Take();
+  const auto task = service_.work.Take();
   ASSERT_TRUE(task);
-  room_.FinishSession("me", session_);
-  room_.Finish(*task, {});
+  service_.sessions.Finish("me", session_);
+  service_.work.Finish(*task, {});
   EXPECT_EQ(Result(saving)["error"], "the session has ended");
-  EXPECT_TRUE(room_.SessionInfo("me", session_)["sampler_ids"].empty());
+  EXPECT_TRUE(service_.SessionInfo("me", session_)["sampler_ids"].empty());
   EXPECT_FALSE(std::filesystem::exists(task->work.directory));
 }
 
@@ -150,11 +151,11 @@ TEST_F(SamplesTest, ASamplerUnderTheSameNumberTakesThePlaceOfTheOld) {
 TEST_F(SamplesTest, AnAdapterThatOpensTooLateIsDropped) {
   const std::string model = Model(), sampler = SamplerOf(model, 1, 0);
   Sample(sampler, 0);
-  const auto opening = room_.Take();
+  const auto opening = service_.work.Take();
   ASSERT_TRUE(opening && opening->work.action == TrainAction::kOpenSampler);
   SamplerOf(model, 2, 0);
-  room_.Finish(*opening, {.sampler = 7});
-  const auto drop = room_.Take();
+  service_.work.Finish(*opening, {.sampler = 7});
+  const auto drop = service_.work.Take();
   ASSERT_TRUE(drop && drop->work.action == TrainAction::kDropSampler);
   EXPECT_EQ(drop->work.sampler, 7);
 }

@@ -1,4 +1,4 @@
-// A room of remote training without a model, for tests: requests go in, what would run comes out in order.
+// The service of remote training without a model, for tests: requests go in, what would run comes out in order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,9 +7,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <utility>
 
 #include "core/io/atomic_file.h"
-#include "serve/tinker/room.h"
+#include "serve/tinker/remote_service.h"
 
 namespace trireme::tinker {
 
@@ -23,40 +24,48 @@ class FakeReply : public HttpReply {
   std::vector<HttpAnswer> answers;
 };
 
-class FakeSamples : public SampleDoor {
+class FakeSamples : public SampleGenerator {
  public:
   void Submit(SampleOrder order, std::function<void(SampleResult)> done) override {
     if (full) throw ApiError{.status = 429, .message = "full"};
     orders.push_back(order);
-    if (!holds) done({.sequences = {{.tokens = {5, 2}, .logprobs = {-0.5F, -0.25F}, .stopped = true}}});
+    if (!holds) done_.push_back(std::move(done));
+  }
+  // What would come from another thread: never within Submit.
+  void Deliver() {
+    for (const auto& done : std::exchange(done_, {}))
+      done({.sequences = {{.tokens = {5, 2}, .logprobs = {-0.5F, -0.25F}, .stopped = true}}});
   }
   int64_t most_rows() const override { return 8; }
   bool full = false, holds = false;
   std::vector<SampleOrder> orders;
+
+ private:
+  std::vector<std::function<void(SampleResult)>> done_;
 };
 
-class RoomTest : public ::testing::Test {
+class RemoteServiceTest : public ::testing::Test {
  protected:
-  explicit RoomTest(const QuotaLimits& quota = {}, bool full = false)
+  explicit RemoteServiceTest(const QuotaLimits& quota = {}, bool full = false)
       : directory_(std::filesystem::path(::testing::TempDir()) /
-                   ("room-" + std::to_string(::getpid()) + "-" +
+                   ("service-" + std::to_string(::getpid()) + "-" +
                     ::testing::UnitTest::GetInstance()->current_test_info()->name())),
         checkpoints_(directory_, [this] { return unix_seconds_; }),
-        room_({.model_name = "tiny",
-               .model_directory = "/models/tiny",
-               .limits = {100, 16},
-               .full = full,
-               .max_rank = 16,
-               .max_models = 3,
-               .quota = quota},
-              checkpoints_, [this] { return now_; }) {
-    room_.Connect(&samples_, [] {});
-    session_ = room_.CreateSession("me", Json::object())["session_id"];
+        service_({.model_name = "tiny",
+                  .model_directory = "/models/tiny",
+                  .limits = {100, 16},
+                  .full = full,
+                  .max_rank = 16,
+                  .max_models = 3,
+                  .quota = quota},
+                 checkpoints_, [this] { return now_; }) {
+    service_.Connect(&samples_, [] {});
+    session_ = service_.sessions.Create("me", Json::object())["session_id"];
   }
-  ~RoomTest() override { std::filesystem::remove_all(directory_); }
+  ~RemoteServiceTest() override { std::filesystem::remove_all(directory_); }
 
   Json Create(int64_t seq, const Json& lora = {{"rank", 8}}) {
-    return room_.CreateModel(
+    return service_.models.Create(
         "me", {{"session_id", session_}, {"model_seq_id", seq}, {"base_model", "tiny"}, {"lora_config", lora}});
   }
   std::string Model() { return Create(0)["model_id"]; }
@@ -64,16 +73,16 @@ class RoomTest : public ::testing::Test {
     const Json datum = {
         {"model_input", {{"chunks", {{{"tokens", {token}}}}}}},
         {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
-    return room_.Pass("me",
-                      {{"model_id", model},
-                       {"seq_id", seq},
-                       {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
-                      "forward_backward_input");
+    return service_.models.Pass("me",
+                                {{"model_id", model},
+                                 {"seq_id", seq},
+                                 {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
+                                "forward_backward_input");
   }
   // Runs all work that is ready; the tokens and actions in order.
   std::vector<int64_t> RunAll() {
     std::vector<int64_t> done;
-    while (auto task = room_.Take()) {
+    while (auto task = service_.work.Take()) {
       const bool pass = task->work.action == TrainAction::kPass;
       done.push_back(pass ? task->work.rows[0].tokens[0] : -static_cast<int64_t>(task->work.action));
       if (task->work.action == TrainAction::kSave && !task->work.directory.empty())
@@ -81,13 +90,15 @@ class RoomTest : public ::testing::Test {
       TrainOutcome outcome{.loss = 1, .grad_norm = 2, .step = 1, .sampler = 4};
       if (pass)
         outcome.logprobs.assign(task->work.rows.size(), std::vector<float>(task->work.rows[0].targets.size(), -1));
-      room_.Finish(*task, outcome);
+      service_.work.Finish(*task, outcome);
+      samples_.Deliver();
     }
     return done;
   }
   HttpAnswer Poll(const std::string& id, const std::string& owner = "me") {
+    samples_.Deliver();
     auto reply = std::make_shared<FakeReply>();
-    room_.Retrieve(owner, {{"request_id", id}}, false, reply);
+    service_.Retrieve(owner, {{"request_id", id}}, false, reply);
     held_ = reply;
     return reply->answers.empty() ? HttpAnswer{.status = 0} : reply->answers.front();
   }
@@ -107,7 +118,7 @@ class RoomTest : public ::testing::Test {
   const std::filesystem::path directory_;
   const Checkpoints checkpoints_;
   FakeSamples samples_;
-  Room room_;
+  RemoteService service_;
   std::string session_;
   std::shared_ptr<FakeReply> held_;
 };

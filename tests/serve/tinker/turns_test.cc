@@ -1,22 +1,22 @@
-// Whose work a room gives out next: quotas of owners, turns of models, passes that are joined.
-#include "tests/serve/tinker/room_case.h"
+// Whose work a service gives out next: quotas of owners, turns of models, passes that are joined.
+#include "tests/serve/tinker/service_case.h"
 
 namespace trireme::tinker {
 namespace {
 
-class TenantTest : public RoomTest {
+class TenantTest : public RemoteServiceTest {
  protected:
-  TenantTest() : RoomTest({.models = 2, .tokens_per_second = 1, .queued = 4}) {}
+  TenantTest() : RemoteServiceTest({.models = 2, .tokens_per_second = 1, .queued = 4}) {}
 };
 
 TEST_F(TenantTest, AnOwnerHasSoManyModels) {
   Create(0);
   Create(1);
   EXPECT_EQ(StatusOf([&] { Create(2); }), 400);
-  const std::string session = room_.CreateSession("you", Json::object())["session_id"];
+  const std::string session = service_.sessions.Create("you", Json::object())["session_id"];
   EXPECT_EQ(
       StatusOf([&] {
-        room_.CreateModel(
+        service_.models.Create(
             "you",
             {{"session_id", session}, {"model_seq_id", 0}, {"base_model", "tiny"}, {"lora_config", {{"rank", 8}}}});
       }),
@@ -43,15 +43,15 @@ TEST_F(TenantTest, AnOwnerThatUsedItsTokensWaitsAndIsTold) {
   }
   const Json waits = Pass(model, seq);
   EXPECT_TRUE(RunAll().empty());
-  EXPECT_FALSE(room_.HasWork());  // or samples would wait for it in a pipeline
+  EXPECT_FALSE(service_.work.HasWork());  // or samples would wait for it in a pipeline
   Poll(waits["request_id"]);
   EXPECT_EQ(
       StatusOf([&] {
-        const std::string sampler = room_.CreateSampler(
+        const std::string sampler = service_.samplers.Create(
             "me",
             {{"session_id", session_}, {"sampling_session_seq_id", 0}, {"base_model", "tiny"}})["sampling_session_id"];
-        room_.Sample("me",
-                     {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}});
+        service_.samplers.Sample(
+            "me", {{"sampling_session_id", sampler}, {"seq_id", 0}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}});
       }),
       429);
   now_ += 0.5;
@@ -72,14 +72,14 @@ TEST_F(TenantTest, APollThatWaitsForTokensSaysSo) {
                                   {{"target_tokens", {{"data", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, {"dtype", "int64"}}},
                                    {"weights", {{"data", {1., 1., 1., 1., 1., 1., 1., 1., 1., 1.}}}}}}});
   }
-  room_.Pass("me", {{"model_id", model}, {"seq_id", 1}, {"forward_backward_input", long_pass}},
-             "forward_backward_input");
+  service_.models.Pass("me", {{"model_id", model}, {"seq_id", 1}, {"forward_backward_input", long_pass}},
+                       "forward_backward_input");
   RunAll();  // 50 tokens of 10
   const Json waits = Pass(model, 2);
   Poll(waits["request_id"]);
   now_ += 30.5;
   EXPECT_TRUE(RunAll().empty());
-  room_.Tick();
+  service_.Tick();
   const Json told = Json::parse(held_->answers.at(0).body);
   EXPECT_EQ(told["queue_state"], "paused_rate_limit");
   EXPECT_NE(told["queue_state_reason"].get<std::string>().find("tokens per second"), std::string::npos);
@@ -87,7 +87,7 @@ TEST_F(TenantTest, APollThatWaitsForTokensSaysSo) {
   EXPECT_EQ(RunAll().size(), 1U);
 }
 
-TEST_F(RoomTest, ModelsTakeTurns) {
+TEST_F(RemoteServiceTest, ModelsTakeTurns) {
   const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
   RunAll();
   for (int64_t i = 1; i <= 3; ++i) Pass(a, i, 10 + i);
@@ -104,49 +104,49 @@ std::vector<int64_t> FirstTokens(const std::vector<Task>& tasks) {
   return tokens;
 }
 
-TEST_F(RoomTest, PassesThatWaitAreJoinedAndNothingElse) {
+TEST_F(RemoteServiceTest, PassesThatWaitAreJoinedAndNothingElse) {
   const std::string a = Create(0)["model_id"], b = Create(1)["model_id"], c = Create(2)["model_id"];
   RunAll();
   Pass(a, 1, 11);
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{11}));  // alone: nobody is waited for
-  EXPECT_TRUE(room_.TakeJoined().empty());
+  EXPECT_EQ(FirstTokens(service_.work.TakeJoined()), (std::vector<int64_t>{11}));  // alone: nobody is waited for
+  EXPECT_TRUE(service_.work.TakeJoined().empty());
   Pass(a, 2, 12);
-  room_.Step("me", {{"model_id", a}, {"seq_id", 3}});
+  service_.models.Step("me", {{"model_id", a}, {"seq_id", 3}});
   Pass(a, 4, 14);
   Pass(b, 1, 21);
   Pass(b, 2, 22);
-  room_.Step("me", {{"model_id", c}, {"seq_id", 1}});
+  service_.models.Step("me", {{"model_id", c}, {"seq_id", 1}});
   Pass(c, 2, 32);
   const int64_t step = -static_cast<int64_t>(TrainAction::kStep);
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{step}));  // c's: its pass can then join
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()),
-            (std::vector<int64_t>{21, 12, 32}));                             // of each model one; b has had the least
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{step}));  // a's
-  EXPECT_EQ(FirstTokens(room_.TakeJoined()), (std::vector<int64_t>{22, 14}));
-  EXPECT_TRUE(room_.TakeJoined().empty());
+  EXPECT_EQ(FirstTokens(service_.work.TakeJoined()), (std::vector<int64_t>{step}));  // c's: its pass can then join
+  EXPECT_EQ(FirstTokens(service_.work.TakeJoined()),
+            (std::vector<int64_t>{21, 12, 32}));  // of each model one; b has had the least
+  EXPECT_EQ(FirstTokens(service_.work.TakeJoined()), (std::vector<int64_t>{step}));  // a's
+  EXPECT_EQ(FirstTokens(service_.work.TakeJoined()), (std::vector<int64_t>{22, 14}));
+  EXPECT_TRUE(service_.work.TakeJoined().empty());
 }
 
-TEST_F(RoomTest, APassWaitsBrieflyForThoseWhoCameBackAtOnce) {
+TEST_F(RemoteServiceTest, APassWaitsBrieflyForThoseWhoCameBackAtOnce) {
   const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
   RunAll();
   const auto run = [&] {  // a pass of a second; how many it is of
-    const std::vector<Task> tasks = room_.TakeJoined();
+    const std::vector<Task> tasks = service_.work.TakeJoined();
     now_ += 1;
-    for (const Task& task : tasks) room_.Finish(task, {.logprobs = {{-1}}});
+    for (const Task& task : tasks) service_.work.Finish(task, {.logprobs = {{-1}}});
     return tasks.size();
   };
   for (int64_t seq = 1; seq <= 2; ++seq) {
     Pass(a, seq);
     Pass(b, seq);
-    EXPECT_EQ(room_.Patience(), 0);
+    EXPECT_EQ(service_.work.Patience(), 0);
     EXPECT_EQ(run(), 2U);
     now_ += 0.01;
   }
   Pass(a, 3);  // b was as quick as a, the last time
-  EXPECT_NEAR(room_.Patience(), 0.04, 1e-9);
-  EXPECT_TRUE(room_.TakeJoined().empty());
+  EXPECT_NEAR(service_.work.Patience(), 0.04, 1e-9);
+  EXPECT_TRUE(service_.work.TakeJoined().empty());
   Pass(b, 3);
-  EXPECT_EQ(room_.Patience(), 0);
+  EXPECT_EQ(service_.work.Patience(), 0);
   EXPECT_EQ(run(), 2U);
   Pass(a, 4);
   now_ += 0.06;  // b is late
@@ -160,42 +160,43 @@ TEST_F(RoomTest, APassWaitsBrieflyForThoseWhoCameBackAtOnce) {
   EXPECT_EQ(run(), 1U);  // not even when it is back: it took its time
 }
 
-TEST_F(RoomTest, StepsGoBeforePassesButNotForEver) {
+TEST_F(RemoteServiceTest, StepsGoBeforePassesButNotForEver) {
   const std::string a = Create(0)["model_id"], b = Create(1)["model_id"];
   RunAll();
   Pass(a, 1, 11);
-  for (int64_t seq = 1; seq <= 3; ++seq) room_.Step("me", {{"model_id", b}, {"seq_id", seq}});
+  for (int64_t seq = 1; seq <= 3; ++seq) service_.models.Step("me", {{"model_id", b}, {"seq_id", seq}});
   const int64_t step = -static_cast<int64_t>(TrainAction::kStep);
   EXPECT_EQ(RunAll(), (std::vector<int64_t>{step, 11, step, step}));
 }
 
-TEST_F(RoomTest, JoinedPassesHaveALimitOfTokensAndTheOneLeftOutIsNext) {
-  Room room({.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .joined_tokens = 2},
-            checkpoints_, [] { return 0.0; });
-  const std::string session = room.CreateSession("me", Json::object())["session_id"];
+TEST_F(RemoteServiceTest, JoinedPassesHaveALimitOfTokensAndTheOneLeftOutIsNext) {
+  RemoteService service(
+      {.model_name = "tiny", .model_directory = "/models/tiny", .limits = {100, 16}, .joined_tokens = 2}, checkpoints_,
+      [] { return 0.0; });
+  const std::string session = service.sessions.Create("me", Json::object())["session_id"];
   std::vector<std::string> models;
   for (int64_t i = 0; i < 3; ++i) {
-    models.push_back(room.CreateModel("me", {{"session_id", session},
-                                             {"model_seq_id", i},
-                                             {"base_model", "tiny"},
-                                             {"lora_config", {{"rank", 8}}}})["model_id"]);
-    EXPECT_EQ(room.TakeJoined().size(), 1U);
+    models.push_back(service.models.Create("me", {{"session_id", session},
+                                                  {"model_seq_id", i},
+                                                  {"base_model", "tiny"},
+                                                  {"lora_config", {{"rank", 8}}}})["model_id"]);
+    EXPECT_EQ(service.work.TakeJoined().size(), 1U);
   }
   for (int64_t seq = 1; seq <= 2; ++seq) {
     for (int64_t i = 0; i < 3; ++i) {
       const Json datum = {
           {"model_input", {{"chunks", {{{"tokens", {10 * i + seq}}}}}}},
           {"loss_fn_inputs", {{"target_tokens", {{"data", {2}}, {"dtype", "int64"}}}, {"weights", {{"data", {1.0}}}}}}};
-      room.Pass("me",
-                {{"model_id", models[static_cast<size_t>(i)]},
-                 {"seq_id", seq},
-                 {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
-                "forward_backward_input");
+      service.models.Pass("me",
+                          {{"model_id", models[static_cast<size_t>(i)]},
+                           {"seq_id", seq},
+                           {"forward_backward_input", {{"data", {datum}}, {"loss_fn", "cross_entropy"}}}},
+                          "forward_backward_input");
     }
   }
-  EXPECT_EQ(FirstTokens(room.TakeJoined()), (std::vector<int64_t>{1, 11}));
-  EXPECT_EQ(FirstTokens(room.TakeJoined()), (std::vector<int64_t>{21, 2}));
-  EXPECT_EQ(FirstTokens(room.TakeJoined()), (std::vector<int64_t>{12, 22}));
+  EXPECT_EQ(FirstTokens(service.work.TakeJoined()), (std::vector<int64_t>{1, 11}));
+  EXPECT_EQ(FirstTokens(service.work.TakeJoined()), (std::vector<int64_t>{21, 2}));
+  EXPECT_EQ(FirstTokens(service.work.TakeJoined()), (std::vector<int64_t>{12, 22}));
 }
 
 TEST(TrainWork, JoinedUnitsTravelAsTheyAre) {

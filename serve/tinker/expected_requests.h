@@ -1,6 +1,6 @@
-// Company: which clients are about to send the next request of their models, by how soon they did so the last time. A
-// pass that is ready is worth holding for them, if only for a small part of the time that a pass takes: theirs can then
-// join it. Knows times and names of models; what is ready, and whether it may join, is the room's.
+// ExpectedRequests: which clients are about to send the next request of their models, by how soon they did so the last
+// time. A pass that is ready is worth holding for them, if only for a small part of the time that a pass takes: theirs
+// can then join it. Knows times and names of models; what is ready, and whether it may join, is decided elsewhere.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace trireme::tinker {
 
-class Company {
+class ExpectedRequests {
  public:
   // All that a model had asked for is done; something of it came while nothing else of it was waiting.
   void Answered(const std::string& model, double now) { members_[model].answered = now; }
