@@ -1,3 +1,5 @@
+// The queue of a Service, and on rank 0 what comes before the next step. What all ranks do with it is in
+// service_rows.cc.
 #include "serve/service.h"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/stop_signals.h"
+#include "serve/service_events.h"
 
 namespace trireme {
 namespace {
@@ -15,39 +18,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kIdle(20);  // ranks look for work this often; none spins meanwhile
 constexpr int64_t kMostAdds = 8;   // requests that start before one step
 
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-Json SamplingJson(const Sampling& s) {
-  Json bias = Json::array();
-  for (const auto& [token, value] : s.bias) bias.push_back({token, value});
-  return {{"t", s.temperature},
-          {"k", s.top_k},
-          {"p", s.top_p},
-          {"m", s.min_p},
-          {"presence", s.presence_penalty},
-          {"frequency", s.frequency_penalty},
-          {"repetition", s.repetition_penalty},
-          {"bias", bias},
-          {"least", s.min_tokens},
-          {"ends", s.ends},
-          {"seed", s.seed}};
-}
-
-Sampling SamplingOfJson(const Json& j) {
-  Sampling s{.temperature = j["t"],
-             .top_k = j["k"],
-             .top_p = j["p"],
-             .min_p = j["m"],
-             .presence_penalty = j["presence"],
-             .frequency_penalty = j["frequency"],
-             .repetition_penalty = j["repetition"],
-             .min_tokens = j["least"],
-             .ends = j["ends"].get<std::set<int64_t>>(),
-             .seed = j["seed"]};
-  for (const Json& pair : j["bias"]) s.bias[pair[0].get<int64_t>()] = pair[1];
-  return s;
-}
-
 int64_t ImageBytes(const std::vector<PromptPixels>& images) {
   int64_t bytes = 0;
   for (const PromptPixels& image : images) bytes += image.bytes();
@@ -55,44 +25,6 @@ int64_t ImageBytes(const std::vector<PromptPixels>& images) {
 }
 
 }  // namespace
-
-struct Service::Choice {
-  Answer answer;
-  int64_t row = -1;
-  double last_token = 0;  // when it came; 0: none yet
-};
-
-struct Service::Active {
-  Generation generation;
-  double started = 0, first_token = 0;
-  std::vector<Choice> choices = {};  // prompt by prompt
-  size_t left = 0;
-  Usage usage = {};
-};
-
-// What all ranks are told before a step.
-struct Service::Events {
-  std::vector<int64_t> ends;
-  Json adds = Json::array();     // {prompts, n, sampling, top, salt, adapter, json, images: bytes in `pixels`}
-  Json changes = Json::array();  // {name, directory} of adapters; an empty directory: drop it
-  bool stop = false;
-  std::string work;    // a unit of other work; sent by itself, since it may be large
-  std::string pixels;  // of all adds' images, sent by itself, too; left empty in a process that runs alone
-  bool waits = false;  // nothing to do
-  std::vector<std::unique_ptr<Active>> actives;  // of the adds, on rank 0 only
-  std::vector<AdapterChange> changers;           // of the changes, on rank 0 only
-  std::vector<std::unique_ptr<Active>> late;     // whose adapter is gone, on rank 0 only
-
-  std::string Text() const {
-    if (ends.empty() && adds.empty() && changes.empty() && !stop && work.empty()) return waits ? "w" : "";
-    return JsonLine({{"ends", ends},
-                     {"adds", adds},
-                     {"changes", changes},
-                     {"stop", stop},
-                     {"work", work.size()},
-                     {"pixels", pixels.size()}});
-  }
-};
 
 Service::Service(Session& session, const EngineOptions& options, const ServiceLimits& limits, const ServedModel& model,
                  AdapterNames& adapters, Job& job)
@@ -103,6 +35,10 @@ Service::Service(Session& session, const EngineOptions& options, const ServiceLi
       job_(job),
       in_pipeline_(engine_.stages() > 1) {}
 Service::~Service() = default;
+
+double Service::Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // The lock is held.
 void Service::RefuseIfClosed() const {
@@ -290,189 +226,6 @@ void Service::CollectChanges(Events& events) {
       events.changes.push_back({{"name", change.name}, {"directory", change.directory}});
       events.changers.push_back(std::move(change));
     }
-  }
-}
-
-// One small broadcast; a process that runs alone tells nobody.
-Service::Events Service::Exchange(Events mine) {
-  if (job_.world() == 1) return mine;
-  std::string text = mine.Text();
-  uint64_t size = text.size();
-  job_.BroadcastBytes(&size, sizeof(size));
-  text.resize(size);
-  if (size > 0) job_.BroadcastBytes(text.data(), size);
-  if (job_.rank() == 0) {
-    if (!mine.work.empty()) job_.BroadcastBytes(mine.work.data(), mine.work.size());
-    if (!mine.pixels.empty()) job_.BroadcastBytes(mine.pixels.data(), mine.pixels.size());
-    return mine;
-  }
-  Events told;
-  told.waits = text == "w";
-  if (text.size() < 2) return told;
-  const Json json = Json::parse(text);
-  told.ends = json["ends"].get<std::vector<int64_t>>();
-  told.adds = json["adds"];
-  told.changes = json["changes"];
-  told.stop = json["stop"];
-  told.work.resize(json["work"].get<size_t>());
-  if (!told.work.empty()) job_.BroadcastBytes(told.work.data(), told.work.size());
-  told.pixels.resize(json["pixels"].get<size_t>());
-  if (!told.pixels.empty()) job_.BroadcastBytes(told.pixels.data(), told.pixels.size());
-  return told;
-}
-
-// Rows that start before adapters change: those that they name are there.
-void Service::Apply(Events& events) {
-  for (const int64_t row : events.ends) engine_.End(row);
-  Start(events);
-  ApplyChanges(events);
-  NoteEngine();
-}
-
-// A failure to load is the same on every rank.
-void Service::ApplyChanges(Events& events) {
-  for (size_t i = 0; i < events.changes.size(); ++i) {
-    const std::string name = events.changes[i]["name"], directory = events.changes[i]["directory"];
-    std::optional<ApiError> failure;
-    std::optional<int64_t> before;
-    try {
-      before =
-          directory.empty() ? adapters_.Remove(name) : adapters_.Set(name, directory, engine_.AddAdapter(directory));
-    } catch (const Error& error) {
-      TRIREME_LOG(WARNING) << "an adapter was not loaded: " << error.what();
-      failure = ApiError{.message = "the adapter cannot be loaded; the server's log says why",
-                         .param = "lora_path",
-                         .code = "invalid_value"};
-    }
-    if (before) engine_.DropAdapter(*before);
-    if (job_.rank() == 0) events.changers[i].done(failure ? &*failure : nullptr);
-  }
-}
-
-void Service::Start(Events& events) {
-  size_t begin = 0;  // in the pixels
-  for (size_t i = 0; i < events.adds.size(); ++i) {
-    Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
-    if (active != nullptr) {
-      active->started = Now();
-      metrics_.Observe(Histogram::kQueueTime, active->started - active->generation.arrived);
-      active->generation.listener->Start();
-    }
-    const size_t bytes = events.adds[i]["images"];
-    const std::vector<PromptPixels> pixels = active != nullptr
-                                                 ? active->generation.request.images
-                                                 : UnpackPixels(std::string_view(events.pixels).substr(begin, bytes));
-    begin += bytes;
-    try {
-      StartRows(events.adds[i], pixels, active);
-    } catch (const Error& error) {  // the same on every rank: what the engine cannot take is refused, and others go on
-      if (active != nullptr) active->generation.listener->Fail({.message = error.what(), .code = "invalid_value"});
-      continue;
-    }
-    if (active != nullptr) active_.push_back(std::move(events.actives[i]));
-  }
-}
-
-// The choices of each prompt reuse what the first one computes of it. active: on rank 0 only. None starts if one
-// cannot.
-void Service::StartRows(const Json& add, const std::vector<PromptPixels>& pixels, Active* active) {
-  const PromptImages images = pixels.empty() ? PromptImages() : ImagesOf(pixels, model_.images);
-  std::vector<std::pair<int64_t, int64_t>> rows;  // with the tokens of their prompts
-  try {
-    for (const Json& prompt : add["prompts"]) AddRows(add, prompt, images, rows);
-  } catch (const Error&) {
-    for (const auto& [row, tokens] : rows) engine_.End(row);
-    throw;
-  }
-  if (active == nullptr) return;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    AddChoice(*active, rows[i].first, rows[i].second);
-    if (i % add["n"].get<size_t>() == 0) active->usage.prompt_tokens += rows[i].second;
-  }
-}
-
-void Service::AddRows(const Json& add, const std::vector<int64_t>& prompt, const PromptImages& images,
-                      std::vector<std::pair<int64_t, int64_t>>& rows) {
-  std::optional<int64_t> first;
-  for (int64_t choice = 0; choice < add["n"].get<int64_t>(); ++choice) {
-    const int64_t row = engine_.Add({.prompt = prompt,
-                                     .sampling = SamplingOfJson(add["sampling"]),
-                                     .stream = choice,
-                                     .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
-                                     .salt = add["salt"],
-                                     .after = first,
-                                     .adapter = add["adapter"],
-                                     .json = add["json"],
-                                     .images = images});
-    if (!first) first = row;
-    rows.emplace_back(row, std::ssize(prompt));
-  }
-}
-
-void Service::AddChoice(Active& active, int64_t row, int64_t prompt_tokens) {
-  const CompletionRequest& request = active.generation.request;
-  const int64_t most = std::min(request.max_tokens, model_.context - prompt_tokens);
-  choice_of_[row] = {&active, active.choices.size()};
-  active.choices.push_back({.answer = Answer(request.rules, most, &model_.tokenizer), .row = row});
-  ++active.left;
-}
-
-void Service::NoteEngine() {
-  const SchedulerCounts counts = engine_.counts();
-  metrics_.Set(Gauge::kRunning, static_cast<double>(counts.running));
-  metrics_.Set(Gauge::kWaiting, static_cast<double>(counts.waiting));
-  metrics_.Set(Gauge::kCacheUsage, engine_.cache_usage());
-  metrics_.SetTotal(Counter::kPreemptions, static_cast<double>(counts.preemptions));
-  metrics_.SetTotal(Counter::kPrefixQueries, static_cast<double>(counts.prefix_queries));
-  metrics_.SetTotal(Counter::kPrefixHits, static_cast<double>(counts.prefix_hits));
-}
-
-void Service::Deliver(const std::vector<NewToken>& tokens) {
-  if (job_.rank() != 0) return;
-  const double now = Now();
-  for (const NewToken& fresh : tokens) {
-    auto& [active, index] = choice_of_.at(fresh.row);
-    Choice& choice = active->choices[index];
-    Listener& listener = *active->generation.listener;
-    if (choice.answer.ids().empty())
-      active->usage.cached_tokens += index % active->generation.request.n == 0 ? engine_.cached(fresh.row) : 0;
-    ++active->usage.completion_tokens;
-    CountToken(*active, choice, now);
-    choice.answer.Take(fresh.token);
-    if (fresh.complete) choice.answer.Stop();
-    listener.Token(index, fresh, choice.answer.NewText());
-    if (!choice.answer.ended()) continue;
-    listener.End(index, choice.answer.reason());
-    metrics_.AddSuccess(choice.answer.reason());
-    ending_.push_back(fresh.row);
-    if (--active->left == 0) {
-      CountEnd(*active, now);
-      listener.Done(active->usage);
-    }
-  }
-  for (const int64_t row : ending_) choice_of_.erase(row);
-  std::erase_if(active_, [](const auto& active) { return active->left == 0; });
-}
-
-void Service::CountToken(Active& active, Choice& choice, double now) {
-  metrics_.Add(Counter::kGenerationTokens, 1);
-  if (active.first_token == 0) {
-    active.first_token = now;
-    metrics_.Observe(Histogram::kTimeToFirstToken, now - active.generation.arrived);
-    metrics_.Observe(Histogram::kPrefillTime, now - active.started);
-  }
-  if (choice.last_token > 0) metrics_.Observe(Histogram::kInterTokenLatency, now - choice.last_token);
-  choice.last_token = now;
-}
-
-void Service::CountEnd(const Active& active, double now) {
-  metrics_.Add(Counter::kPromptTokens, static_cast<double>(active.usage.prompt_tokens));
-  metrics_.Observe(Histogram::kEndToEnd, now - active.generation.arrived);
-  metrics_.Observe(Histogram::kDecodeTime, now - active.first_token);
-  const auto later = static_cast<double>(active.usage.completion_tokens - std::ssize(active.choices));
-  if (later > 0) {  // of its answers side by side
-    metrics_.Observe(Histogram::kTimePerOutputToken,
-                     (now - active.first_token) * static_cast<double>(active.choices.size()) / later);
   }
 }
 
