@@ -9,19 +9,13 @@
 #include "parallel/objectives/log_probs.h"
 #include "parallel/objectives/objective_options.h"
 #include "parallel/objectives/policy_facts.h"
+#include "parallel/objectives/policy_terms.h"
 
 namespace trireme {
 namespace {
 
 constexpr char kLow[] = "clip_ratio/low_mean", kHigh[] = "clip_ratio/high_mean", kRegion[] = "clip_ratio/region_mean";
 constexpr char kCispoClips[] = "cispo_clip_ratio", kSamplerRatio[] = "sampling/importance_sampling_ratio/mean";
-
-// The loss of each token as a function of its ratio and its log-probability, each [trained] fp32.
-struct TermLoss {
-  at::Tensor value;
-  at::Tensor by_ratio;     // derivative
-  at::Tensor by_log_prob;  // derivative with the ratio held constant
-};
 
 class PolicyObjective : public LogProbObjective {
  public:
@@ -117,36 +111,17 @@ at::Tensor PolicyObjective::WeightsOf(const LabelLogProbs& found, const at::Tens
   return {};
 }
 
-// Of a minimum of two equal values the derivative is the mean of both.
-TermLoss Clipped(const at::Tensor& ratios, const at::Tensor& advantages, const PolicyLossOptions& options) {
-  const double low = 1 - options.epsilon, high = 1 + options.epsilon_high;
-  const at::Tensor within = ratios.ge(low).logical_and(ratios.le(high)).to(ratios.dtype());
-  const at::Tensor bounded = options.delta > 0 ? ratios.clamp_max(options.delta) : ratios;
-  const at::Tensor below = options.delta > 0 ? ratios.le(options.delta).to(ratios.dtype()) : at::ones_like(ratios);
-  const at::Tensor first = bounded * advantages, second = ratios.clamp(low, high) * advantages;
-  const at::Tensor share = at::where(first.eq(second), at::full_like(ratios, 0.5), first.lt(second).to(ratios.dtype()));
-  return {.value = at::minimum(first, second).neg(),
-          .by_ratio = (share * below + (1 - share) * within) * advantages.neg(),
-          .by_log_prob = at::zeros_like(ratios)};
-}
-
 TermLoss PolicyObjective::Term(const at::Tensor& ratios, const at::Tensor& advantages,
                                const at::Tensor& log_probs) const {
   switch (loss_.term) {
     case PolicyTerm::kClipped:
-      return Clipped(ratios, advantages, options_);
-    case PolicyTerm::kCispo: {
-      const at::Tensor factor = ratios.clamp_max(options_.epsilon_high) * advantages.neg();
-      return {.value = factor * log_probs, .by_ratio = at::zeros_like(ratios), .by_log_prob = factor};
-    }
-    case PolicyTerm::kSapo: {
-      const at::Tensor steepness = at::where(advantages.gt(0), at::full_like(ratios, options_.sapo_temperature_pos),
-                                             at::full_like(ratios, options_.sapo_temperature_neg));
-      const at::Tensor sigmoid = at::sigmoid(steepness * (ratios - 1));
-      return {.value = sigmoid * 4 / steepness * advantages.neg(),
-              .by_ratio = sigmoid * (1 - sigmoid) * 4 * advantages.neg(),
-              .by_log_prob = at::zeros_like(ratios)};
-    }
+      return ClippedTerm(ratios, advantages,
+                         {.low = 1 - options_.epsilon, .high = 1 + options_.epsilon_high, .most = options_.delta});
+    case PolicyTerm::kCispo:
+      return CispoTerm(ratios, advantages, log_probs, {.low = 0, .high = options_.epsilon_high});
+    case PolicyTerm::kSapo:
+      return SapoTerm(ratios, advantages,
+                      {.positive = options_.sapo_temperature_pos, .negative = options_.sapo_temperature_neg});
   }
   return {};
 }

@@ -1,9 +1,15 @@
 #include "parallel/sharding/gradient_norm.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/plan/file_pieces.h"
+#include "core/tensor/device_copies.h"
 #include "ops/flat/gradient_norm.h"
+#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 
@@ -23,6 +29,15 @@ std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
 }
 
 }  // namespace
+
+// Gathered and summed here, since HCCL does not reduce fp64.
+double NormOverRanks(const at::Tensor& squares, Communicator& world) {
+  const at::Tensor all = at::empty({world.size()}, squares.options());
+  StartAllGather(squares, all, world).WaitOnHost();
+  return std::sqrt(DownloadComputed(all).to(at::kDouble).sum().item<double>());
+}
+
+double ClipScale(double norm, double clip) { return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0; }
 
 const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
   const auto [place, fresh] = pieces_.try_emplace(&bucket);

@@ -6,9 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/communicator.h"
 #include "parallel/sharding/bucket.h"
 
 namespace trireme {
+
+// From each rank's sum of squares, one element, to the norm over all ranks, the same on each. Collective; the host
+// waits.
+double NormOverRanks(const at::Tensor& squares, Communicator& world);
+// What gradients of this norm are multiplied by, as torch.nn.utils.clip_grad_norm_ does it; clip 0: never.
+double ClipScale(double norm, double clip);
 
 class GradientNorm {
  public:

@@ -117,16 +117,17 @@ void ShardedOptimizer::BeginStep(double learning_rate) {
   if (!options_.in_backward) return;
   TRIREME_CHECK(groups_.world.size() == 1 && options_.clip == 0) << "updates in the backward pass";
   MakeStates();
+  numbers_ = NumbersAt(learning_rate);
   for (Trained& trained : trained_) {
-    trained.bucket->WhenReduced([this, &trained, learning_rate] { UpdateInPass(trained, learning_rate); });
+    trained.bucket->WhenReduced([this, &trained] { UpdateInPass(trained); });
   }
 }
 
-void ShardedOptimizer::UpdateInPass(Trained& trained, double learning_rate) {
+void ShardedOptimizer::UpdateInPass(Trained& trained) {
   trained.bucket->AwaitGradients();
   squares_.push_back(norm_.SumOfSquares(*trained.bucket, options_.device));
   updated_.push_back(trained.bucket);
-  Step(trained, NumbersOf(learning_rate, 1));
+  Step(trained, NumbersOf(/*gradient_scale=*/1));
   trained.bucket->DropGradients();
 }
 
@@ -152,16 +153,35 @@ void ShardedOptimizer::CompleteGradients() {
 GradientReport ShardedOptimizer::FinishGradients() {
   TRIREME_CHECK(!finished_) << "FinishGradients is called twice in step " << step_ + 1;
   if (updated_.empty()) CompleteGradients();
-  // Gathered and summed here, since HCCL does not reduce fp64. The only point of a step where the host waits.
+  // The only point of a step where the host waits.
   const at::Tensor mine = updated_.empty() ? norm_.SumOfSquares(options_.device) : SquaresOfPass();
-  const at::Tensor all = at::empty({groups_.world.size()}, mine.options());
-  StartAllGather(mine, all, groups_.world).WaitOnHost();
-  const double squares = DownloadComputed(all).to(at::kDouble).sum().item<double>();
-  report_ = {.norm = std::sqrt(squares), .finite = true, .source = ""};
+  report_ = {.norm = NormOverRanks(mine, groups_.world), .finite = true, .source = ""};
   report_.finite = std::isfinite(report_.norm);
   if (!report_.finite) report_.source = FindSource();
+  if (report_.finite && !kept_.empty()) AddKept();
   finished_ = true;
   return report_;
+}
+
+void ShardedOptimizer::AddKept() {
+  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->share_gradient()).add_(kept_[i]);
+  kept_.clear();
+  report_.norm = NormOverRanks(norm_.SumOfSquares(options_.device), groups_.world);
+}
+
+void ShardedOptimizer::KeepGradients() {
+  TRIREME_CHECK(finished_ && report_.finite && updated_.empty()) << "gradients are kept without finite ones";
+  for (const Trained& trained : trained_) kept_.push_back(trained.bucket->share_gradient().clone());
+  kept_report_ = report_;
+  ClearGradients();
+}
+
+void ShardedOptimizer::DropPass() {
+  TRIREME_CHECK(finished_) << "DropPass is called before FinishGradients";
+  if (kept_.empty()) return ClearGradients();
+  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->share_gradient()).copy_(kept_[i]);
+  kept_.clear();
+  report_ = kept_report_;
 }
 
 std::string ShardedOptimizer::FindSource() {
@@ -226,30 +246,42 @@ void ShardedOptimizer::MakeTensorStates(Trained& trained) const {
   }
 }
 
-UpdateNumbers ShardedOptimizer::NumbersOf(double learning_rate, double gradient_scale) const {
-  return {.lr = learning_rate,
+StepNumbers ShardedOptimizer::NumbersAt(double learning_rate) const {
+  return {.learning_rate = learning_rate,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .eps = options_.eps,
-          .momentum = options_.momentum,
           .weight_decay = options_.weight_decay,
+          .clip = options_.clip};
+}
+
+UpdateNumbers ShardedOptimizer::NumbersOf(double gradient_scale) const {
+  return {.lr = numbers_.learning_rate,
+          .beta1 = numbers_.beta1,
+          .beta2 = numbers_.beta2,
+          .eps = numbers_.eps,
+          .momentum = options_.momentum,
+          .weight_decay = numbers_.weight_decay,
           .step = step_ + 1,
           .gradient_scale = gradient_scale};
 }
 
-void ShardedOptimizer::Update(double learning_rate) {
-  TRIREME_CHECK(finished_ && report_.finite) << "an update without finished, finite gradients";
+void ShardedOptimizer::Update(double learning_rate) { Update(NumbersAt(learning_rate)); }
+
+void ShardedOptimizer::Update(const StepNumbers& numbers) {
+  TRIREME_CHECK(finished_ && std::isfinite(report_.norm)) << "an update without finished, finite gradients";
   MakeStates();
-  const double scale = options_.clip > 0 ? std::min(1.0, options_.clip / (report_.norm + 1e-6)) : 1.0;
   if (updated_.empty()) {
-    for (Trained& trained : trained_) Step(trained, NumbersOf(learning_rate, scale));
+    numbers_ = numbers;
+    const UpdateNumbers scaled = NumbersOf(ClipScale(report_.norm, numbers.clip));
+    for (Trained& trained : trained_) Step(trained, scaled);
   }
   ++step_;
   ClearGradients();
 }
 
 UpdateNumbers ShardedOptimizer::NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const {
-  if (!run.decayed) numbers.weight_decay = 0;
+  if (!run.decayed && !numbers_.decay_all) numbers.weight_decay = 0;
   numbers.lr *= run.lr_factor;
   return numbers;
 }

@@ -19,8 +19,8 @@
 namespace trireme {
 
 struct GradientReport {
-  double norm = 0;  // of all gradients of the model, before clipping
-  bool finite = true;
+  double norm = 0;     // of all gradients of the model, with those kept of earlier passes, before clipping
+  bool finite = true;  // those of the last pass
   // If not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. Names the rank whose
   // share has the value; which rank's tokens caused it is lost in the reduction.
   std::string source;
@@ -56,6 +56,17 @@ struct OptimizerOptions {
   at::Device device = at::kCPU;  // of the buckets
 };
 
+// What may differ from one update to the next.
+struct StepNumbers {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1;         // 0: never
+  bool decay_all = false;  // norms and biases, too
+};
+
 // A state of one bucket on this rank.
 struct ShareState {
   Bucket* bucket;
@@ -84,11 +95,20 @@ class ShardedOptimizer {
   // norm.
   GradientReport FinishGradients();
   // Clips and steps; writes the values, starts to gather them in order; zeroes the gradients. Only after a
-  // finite report. What was updated in the pass stays so.
+  // finite report. What was updated in the pass stays so. With a rate alone the other numbers are the options'.
   void Update(double learning_rate);
+  void Update(const StepNumbers& numbers);
   // Only zeroes the gradients.
   void SkipUpdate();
-  int64_t step() const { return step_; }  // updates so far
+  // For updates with the gradients of several passes. Before the next pass, after a finite report: those so far wait
+  // until its FinishGradients adds them, if its own are finite.
+  void KeepGradients();
+  // In place of an update: the last pass leaves nothing behind; if there were kept gradients before it, they and their
+  // report are there again.
+  void DropPass();
+  bool has_gradients() const { return finished_; }          // that an update could use
+  const GradientReport& report() const { return report_; }  // theirs
+  int64_t step() const { return step_; }                    // updates so far
   // Between steps: gradients free their memory for something else; with `states` masters and moments wait in host
   // memory until TakeMemoryBack, before which nothing else may be called.
   void LendMemory(bool states);
@@ -137,15 +157,17 @@ class ShardedOptimizer {
   void MakeTensorStates(Trained& trained) const;
   std::vector<Bucket*> Counted(const std::vector<Bucket*>& buckets) const;
   bool IsTied(const Bucket& bucket) const;
-  UpdateNumbers NumbersOf(double learning_rate, double gradient_scale) const;  // of the next update
+  StepNumbers NumbersAt(double learning_rate) const;     // the options' others
+  UpdateNumbers NumbersOf(double gradient_scale) const;  // of the next update
   void Step(Trained& trained, const UpdateNumbers& numbers);
   UpdateNumbers NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const;
   void StepTensors(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
   void StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
   void Average(const UpdateTensors& share, const UpdateNumbers& numbers) const;
-  void UpdateInPass(Trained& trained, double learning_rate);
+  void UpdateInPass(Trained& trained);
   at::Tensor SquaresOfPass();
   void CompleteGradients();
+  void AddKept();
   void ClearGradients();
   std::string FindSource();
   void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share, std::vector<Shard>& shards);
@@ -159,7 +181,9 @@ class ShardedOptimizer {
   std::vector<Trained> trained_;
   TensorSums tensor_sums_, expert_sums_;
   GradientNorm norm_;
-  GradientReport report_;
+  GradientReport report_, kept_report_;
+  std::vector<at::Tensor> kept_;  // gradients of earlier passes, by trained_; empty: none
+  StepNumbers numbers_;           // of the update that runs
   struct HostCopy {
     at::Tensor of, copy;
     Bucket* split = nullptr;  // whose master it is

@@ -2,50 +2,15 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <utility>
 
 #include "core/base/error.h"
-#include "ops/flat/adamw.h"
-#include "parallel/sharding/gradient_norm.h"
 #include "train/remote/agreed.h"
 #include "train/remote/full_checkpoint.h"
 #include "train/remote/remote_pass.h"
 #include "train/remote/remote_trainer.h"
 
 namespace trireme {
-namespace {
-
-// A bucket's share on this rank.
-struct AdamShare {
-  Bucket* bucket;
-  at::Tensor master, exp_avg, exp_avg_sq;
-};
-
-std::vector<AdamShare> AdamSharesOf(ShardedOptimizer& optimizer) {
-  std::vector<AdamShare> shares;
-  optimizer.ForEachShare([&](const ShareState& state) {
-    if (state.state == "master")
-      shares.push_back({.bucket = state.bucket, .master = state.share, .exp_avg = {}, .exp_avg_sq = {}});
-    if (state.state == "exp_avg") shares.back().exp_avg = state.share;
-    if (state.state == "exp_avg_sq") shares.back().exp_avg_sq = state.share;
-  });
-  return shares;
-}
-
-std::vector<Bucket*> TrainedBuckets(Session& session) {
-  std::vector<Bucket*> buckets;
-  for (Bucket* bucket : session.model().buckets()) {
-    if (bucket->trained()) buckets.push_back(bucket);
-  }
-  return buckets;
-}
-
-}  // namespace
-
 void PrepareForFullTraining(Config& config) {
   RefuseOtherLosses(config);
   config.mutable_tuning()->Clear();
@@ -90,7 +55,7 @@ void FullTrainer::Do(const TrainWork& work, TrainOutcome& outcome) {
     case TrainAction::kLoad:
       CheckModel(work.model);
       LoadFullModel(trainer_, work.directory, work.optimizer);
-      if (std::exchange(pending_, false)) trainer_.optimizer().SkipUpdate();
+      DropGradients();
       return engine_.Forget();
     case TrainAction::kDrop:
       if (work.model == model_) Restore();
@@ -121,94 +86,62 @@ void FullTrainer::Pass(const TrainWork& work, TrainOutcome& outcome) {
   for (const std::vector<double>& row : found) outcome.logprobs.emplace_back(row.begin(), row.end());
 }
 
-// A bucket's gradients are reduced once: those of earlier passes are put aside meanwhile, and added afterwards.
 TokenTable FullTrainer::Backward(const TrainWork& work, const TokenTable& weights) {
   ShardedOptimizer& optimizer = trainer_.optimizer();
-  const std::vector<Bucket*> buckets = TrainedBuckets(session_);
-  std::vector<at::Tensor> before;
-  if (pending_) {
-    for (const Bucket* bucket : buckets) before.push_back(bucket->share_gradient().clone());
-    optimizer.SkipUpdate();
-  }
+  if (optimizer.has_gradients()) optimizer.KeepGradients();
   std::vector<SlotRow> rows;
   for (const TrainRow& row : work.rows) rows.push_back({.row = &row});
   const TokenTable found = RemotePass(trainer_, rows, /*slots=*/0).Backward(weights);
   const GradientReport report = trainer_.FinishGradients();
   trainer_.TakeBalance();
-  if (report.finite) {
-    norm_ = report.norm;
-    for (size_t i = 0; i < before.size(); ++i) at::Tensor(buckets[i]->share_gradient()).add_(before[i]);
-    if (pending_) norm_ = MeasuredNorm();
-    pending_ = true;
-    return found;
-  }
-  for (size_t i = 0; i < before.size(); ++i) at::Tensor(buckets[i]->share_gradient()).copy_(before[i]);
-  if (!pending_) optimizer.SkipUpdate();
+  if (report.finite) return found;
+  optimizer.DropPass();
   throw InputError("the gradient is not finite (", report.source, "); it was not added");
 }
 
-// Each element counts on the rank that owns it; ranks add up in their order, so that all have the same sum.
-double FullTrainer::MeasuredNorm() {
-  std::vector<Bucket*> counted = TrainedBuckets(session_);
-  std::erase_if(counted, [&](const Bucket* bucket) { return trainer_.optimizer().IsTiedCopy(*bucket); });
-  const at::Tensor own = GradientNorm(counted).SumOfSquares(session_.tensors().torch());
-  char text[64];
-  std::snprintf(text, sizeof(text), "%a", own.to(at::kCPU).to(at::kDouble).item<double>());
-  double all = 0;
-  for (const std::string& of_rank : session_.job().GatherStrings(text)) all += std::strtod(of_rank.c_str(), nullptr);
-  return std::sqrt(all);
-}
-
 double FullTrainer::Step(const AdamNumbers& adam) {
-  if (!pending_) throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
   ShardedOptimizer& optimizer = trainer_.optimizer();
-  pending_ = false;
-  if (!std::isfinite(norm_)) {
+  if (!optimizer.has_gradients())
+    throw InputError("optim_step: there are no gradients since the last one; send forward_backward first");
+  const double norm = optimizer.report().norm;
+  if (!std::isfinite(norm)) {
     optimizer.SkipUpdate();
     throw InputError(
         "optim_step: the gradient's norm is not finite; the gradients were dropped, the weights are unchanged");
   }
-  const int64_t step = optimizer.step() + 1;
-  const UpdateNumbers numbers{
-      .lr = adam.learning_rate,
-      .beta1 = adam.beta1,
-      .beta2 = adam.beta2,
-      .eps = adam.eps,
-      .weight_decay = adam.weight_decay,
-      .step = step,
-      // As torch.nn.utils.clip_grad_norm_ does it.
-      .gradient_scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm_ + 1e-6)) : 1.0};
-  for (const AdamShare& share : AdamSharesOf(optimizer)) {
-    AdamW({.master = share.master,
-           .exp_avg = share.exp_avg,
-           .exp_avg_sq = share.exp_avg_sq,
-           .gradient = share.bucket->share_gradient().to(share.master.device()),
-           .parameter = {}},
-          numbers);
-  }
-  optimizer.SkipUpdate();
-  optimizer.StatesLoaded(step);  // the values follow from the masters
+  optimizer.Update({.learning_rate = adam.learning_rate,
+                    .beta1 = adam.beta1,
+                    .beta2 = adam.beta2,
+                    .eps = adam.eps,
+                    .weight_decay = adam.weight_decay,
+                    .clip = adam.grad_clip_norm,
+                    .decay_all = true});  // as torch.optim.AdamW does it
   engine_.Forget();
-  return norm_;
+  return norm;
+}
+
+void FullTrainer::DropGradients() {
+  if (trainer_.optimizer().has_gradients()) trainer_.optimizer().SkipUpdate();
 }
 
 void FullTrainer::KeepInitial() {
   if (!initial_.empty()) return;
-  for (const AdamShare& share : AdamSharesOf(trainer_.optimizer()))
-    initial_.push_back(share.master.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  trainer_.optimizer().ForEachShare([&](const ShareState& state) {
+    if (state.state == "master") initial_.push_back(state.share.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  });
 }
 
 void FullTrainer::Restore() {
   model_.clear();
-  ShardedOptimizer& optimizer = trainer_.optimizer();
-  if (std::exchange(pending_, false)) optimizer.SkipUpdate();
-  const std::vector<AdamShare> shares = AdamSharesOf(optimizer);
-  for (size_t i = 0; i < shares.size(); ++i) {
-    at::Tensor(shares[i].master).copy_(initial_.at(i));
-    at::Tensor(shares[i].exp_avg).zero_();
-    at::Tensor(shares[i].exp_avg_sq).zero_();
-  }
-  optimizer.StatesLoaded(0);
+  DropGradients();
+  size_t next = 0;
+  trainer_.optimizer().ForEachShare(
+      [&](const ShareState& state) {
+        const at::Tensor share = state.share;
+        state.state == "master" ? share.copy_(initial_.at(next++)) : share.zero_();
+      },
+      /*changes=*/true);
+  trainer_.optimizer().StatesLoaded(0);
   engine_.Forget();
 }
 

@@ -38,14 +38,12 @@ class FullTrainer {
   void Restore();
   void KeepInitial();
   void CheckModel(const std::string& id) const;
-  double MeasuredNorm();
+  void DropGradients();
 
   Session& session_;
   Engine& engine_;
   Trainer trainer_;
   std::string model_;                // its id; empty: none
-  bool pending_ = false;             // gradients since the last step, in the buckets
-  double norm_ = 0;                  // theirs
   std::vector<at::Tensor> initial_;  // masters by bucket, in host memory; empty before the first model
 };
 

@@ -1,6 +1,5 @@
-// The losses of remote training as formulas over log-probabilities, on the host: each gives its value and, of every
-// position, what the log-probability has to count in a weighted pass so that the gradient is the loss's own. Sums over
-// positions, never means. No torch; the passes themselves are RemoteTrainer's.
+// The losses that clients of remote training may ask for: their names, and what each takes. No torch; what they compute
+// is in work_losses.h.
 #pragma once
 
 #include <string>
@@ -33,14 +32,5 @@ struct LossKind {
 };
 const LossKind* FindLoss(const std::string& name);  // nullptr: there is no such loss
 std::vector<std::string> LossNames();
-
-struct LossValue {
-  double loss = 0;
-  std::vector<float> weights = {};  // -dloss/dp by position
-};
-
-// Of one datum; p: the model's log-probability of each target.
-LossValue EvaluateLoss(const LossKind& kind, const LossNumbers& numbers, const LossInputs& inputs,
-                       const std::vector<double>& p);
 
 }  // namespace trireme

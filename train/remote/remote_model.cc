@@ -2,18 +2,16 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include "checkpoint/adapter_directory.h"
 #include "checkpoint/safetensors_writer.h"
 #include "core/base/error.h"
 #include "core/io/atomic_file.h"
-#include "ops/flat/adamw.h"
 #include "ops/flat/gradient_norm.h"
+#include "parallel/sharding/gradient_norm.h"
+#include "parallel/sharding/update_rule.h"
 #include "session/tuning.h"
 
 namespace trireme {
@@ -76,19 +74,16 @@ void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
   }
 }
 
-// Each element counts on the rank that owns it; ranks add up in their order, so that all have the same sum.
+// Each element counts on the rank that owns it.
 double RemoteModel::Norm() const {
   std::vector<at::Tensor> owned;
   for (const PairPiece& piece : layout_.pieces(slot_)) {
     if (piece.owned) owned.push_back(gradients_.narrow(0, piece.first, Elements(piece.box.extent)));
   }
-  const double own = owned.empty() ? 0 : SumOfSquares(owned);
-  char text[64];
-  std::snprintf(text, sizeof(text), "%a", own);
-  double all = 0;
-  for (const std::string& of_rank : layout_.session().job().GatherStrings(text))
-    all += std::strtod(of_rank.c_str(), nullptr);
-  return std::sqrt(all);
+  Session& session = layout_.session();
+  const at::Device device = session.tensors().torch();
+  const at::TensorOptions options(device.is_privateuseone() ? at::kFloat : at::kDouble);  // torch_npu has no fp64
+  return NormOverRanks(at::full({}, owned.empty() ? 0 : SumOfSquares(owned), options).to(device), session.world());
 }
 
 double RemoteModel::Step(const AdamNumbers& adam) {
@@ -104,17 +99,15 @@ double RemoteModel::Step(const AdamNumbers& adam) {
     first_ = layout_.Zeros(slot_);
     second_ = layout_.Zeros(slot_);
   }
-  // As torch.nn.utils.clip_grad_norm_ does it.
-  const double scale = adam.grad_clip_norm > 0 ? std::min(1.0, adam.grad_clip_norm / (norm + 1e-6)) : 1.0;
   ++step_;
-  AdamW({.master = weights_, .exp_avg = first_, .exp_avg_sq = second_, .gradient = gradients_},
-        {.lr = adam.learning_rate,
-         .beta1 = adam.beta1,
-         .beta2 = adam.beta2,
-         .eps = adam.eps,
-         .weight_decay = adam.weight_decay,
-         .step = step_,
-         .gradient_scale = scale});
+  UpdateRuleOf("adamw")({.master = weights_, .states = {first_, second_}, .gradient = gradients_, .parameter = {}},
+                        {.lr = adam.learning_rate,
+                         .beta1 = adam.beta1,
+                         .beta2 = adam.beta2,
+                         .eps = adam.eps,
+                         .weight_decay = adam.weight_decay,
+                         .step = step_,
+                         .gradient_scale = ClipScale(norm, adam.grad_clip_norm)});
   if (adam.eps == 0) weights_.masked_fill_(factors_ == 0, 0);  // 0 / 0, where nothing is trained
   gradients_.reset();
   return norm;

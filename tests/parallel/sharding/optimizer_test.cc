@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tests/core/comm/spmd.h"
@@ -202,6 +203,80 @@ TEST(ShardedOptimizer, NamesWhatIsNotFiniteAndSkips) {
       SCOPED_TRACE(TextOf(sizes, options));
       ExpectNamedAndSkipped(grids, groups, options, std::numeric_limits<double>::quiet_NaN());
       ExpectNamedAndSkipped(grids, groups, options, std::numeric_limits<double>::infinity());
+    }
+  });
+}
+
+void RunSpoiltStep(ModelRank& rank, const Grids& grids) {
+  Bucket* bucket = rank.BucketOf("b");
+  if (bucket != nullptr && TestJob().rank() == grids.world() - 1) {
+    bucket->PrepareGradients();
+    bucket->entries()[2]->weight.gradient.view(-1)[17] = std::numeric_limits<double>::quiet_NaN();
+  }
+  rank.RunStep(3);
+}
+
+// One update with the gradients of several passes; one that is not finite leaves those before it as they were.
+TEST(ShardedOptimizer, KeepsGradientsOverPasses) {
+  ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      const CaseOptions options = {.zero = zero, .micro_batches = 2};
+      SCOPED_TRACE(TextOf(sizes, options));
+      ModelRank rank(grids, groups, options);
+      const PlainModel plain(grids, options, kRate);
+      ShardedOptimizer& optimizer = rank.optimizer();
+      RunSpoiltStep(rank, grids);
+      EXPECT_FALSE(optimizer.FinishGradients().finite);
+      optimizer.DropPass();
+      EXPECT_FALSE(optimizer.has_gradients());
+      rank.RunStep(1);
+      const double norm = optimizer.FinishGradients().norm;
+      optimizer.KeepGradients();
+      RunSpoiltStep(rank, grids);
+      EXPECT_FALSE(optimizer.FinishGradients().finite);
+      optimizer.DropPass();
+      ASSERT_TRUE(optimizer.has_gradients());
+      EXPECT_EQ(optimizer.report().norm, norm);
+      optimizer.KeepGradients();
+      rank.RunStep(2);
+      const GradientReport report = optimizer.FinishGradients();
+      std::map<std::string, at::Tensor> wanted = plain.Gradients(1);
+      for (const auto& [name, other] : plain.Gradients(2)) wanted[name] = wanted.at(name) + other;
+      EXPECT_NEAR(report.norm / PlainModel::Norm(wanted), 1, 1e-6);
+      const auto found = Assemble(optimizer.Gradients(), "gradient", plain, groups.Get("world"));
+      for (const auto& [name, gradient] : wanted) EXPECT_LT(Distance(found.at(name), gradient), 1e-5) << name;
+      optimizer.Update(kRate);
+      EXPECT_FALSE(optimizer.has_gradients());
+    }
+  });
+}
+
+// The values after one update.
+std::map<std::string, at::Tensor> ValuesAfter(const Grids& grids, CommunicatorSet& groups, const CaseOptions& options,
+                                              const std::function<void(ShardedOptimizer&)>& update) {
+  ModelRank rank(grids, groups, options);
+  rank.RunStep(1);
+  rank.optimizer().FinishGradients();
+  update(rank.optimizer());
+  return rank.Values();
+}
+
+TEST(ShardedOptimizer, TakesTheNumbersOfEachUpdate) {
+  ForEachLayout([](const ParallelSizes& sizes, const Grids& grids, CommunicatorSet& groups) {
+    SCOPED_TRACE(TextOf(sizes, {}));
+    StepNumbers numbers{
+        .learning_rate = 0.02, .beta1 = 0.7, .beta2 = 0.8, .eps = 0.1, .weight_decay = 0.5, .clip = 0.25};
+    const auto found = ValuesAfter(grids, groups, {.zero = 2}, [&](auto& optimizer) { optimizer.Update(numbers); });
+    const CaseOptions same = {.zero = 2,
+                              .adamw = {.beta1 = 0.7, .beta2 = 0.8, .eps = 0.1, .weight_decay = 0.5, .clip = 0.25}};
+    const auto wanted = ValuesAfter(grids, groups, same, [](auto& optimizer) { optimizer.Update(0.02); });
+    for (const auto& [name, value] : found) EXPECT_TRUE(at::equal(value, wanted.at(name))) << name;
+    numbers.decay_all = true;
+    const auto all = ValuesAfter(grids, groups, {.zero = 2}, [&](auto& optimizer) { optimizer.Update(numbers); });
+    const auto before = ModelRank(grids, groups, {.zero = 2}).Values();
+    for (const auto& [name, value] : all) {
+      const double decay = value.dim() > 1 ? 0 : 0.02 * 0.5;
+      EXPECT_LT(Distance(value, found.at(name) - before.at(name) * decay), 1e-6) << name;
     }
   });
 }

@@ -1,5 +1,5 @@
 // Losses of remote training against numbers worked out by hand, and weights against finite differences of the value.
-#include "train/remote/losses.h"
+#include "train/remote/work_losses.h"
 
 #include <gtest/gtest.h>
 
@@ -68,6 +68,21 @@ TEST(RemoteLosses, GspoHasOneRatioOverItsMask) {
   EXPECT_NEAR(held.loss, -(1.1 - 2 * s + 0.5 * 1.1), 1e-6);
   EXPECT_NEAR(held.weights[0], 0, 1e-6);
   EXPECT_NEAR(held.weights[1], -2 * s, 1e-5);
+}
+
+// Sampler's and model's probabilities far apart: what is clipped still counts nothing, what is not says so.
+TEST(RemoteLosses, ARatioThatOverflowsCountsOnlyWhereItIsClipped) {
+  const LossInputs inputs{.logprobs = {-1000, -1000}, .advantages = {1, -1}};
+  const LossValue value = EvaluateLoss(*FindLoss("ppo"), {.clip_low = 0.8, .clip_high = 1.2}, inputs, {-0.1, -0.1});
+  EXPECT_EQ(value.weights[0], 0);
+  EXPECT_FALSE(std::isfinite(value.weights[1]));
+  TrainWork work{.rows = {{.tokens = {1, 2}, .targets = {2, 3}, .inputs = inputs}},
+                 .loss = "ppo",
+                 .numbers = {.clip_low = 0.8, .clip_high = 1.2}};
+  TrainOutcome outcome;
+  EXPECT_EQ(WeighWork(work, {{-0.1, -0.1}}, 0, outcome), TokenTable({{0, 0}}));
+  EXPECT_EQ(outcome.error, "row 0: a ratio of probabilities overflows; are its logprobs of this model?");
+  EXPECT_TRUE(outcome.users_fault);
 }
 
 TEST(RemoteLosses, UnknownOnesAreNotThere) {
