@@ -254,9 +254,10 @@ TEST_F(RemoteServiceTest, SamplesAreWaitedForTogether) {
     return held_->answers.empty() ? Json() : Json::parse(held_->answers[0].body);
   };
   const auto sample = [&](int64_t seq) {
-    return service_.samplers.Sample("me", {{"sampling_session_id", sampler},
-                                           {"seq_id", seq},
-                                           {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}})["request_id"];
+    const Json answer = service_.samplers.Sample(
+        "me", {{"sampling_session_id", sampler}, {"seq_id", seq}, {"prompt", {{"chunks", {{{"tokens", {1}}}}}}}});
+    samples_.Deliver();
+    return answer["request_id"];
   };
   EXPECT_TRUE(poll(0).is_null());  // held
   const std::shared_ptr<FakeReply> first_poll = held_;
