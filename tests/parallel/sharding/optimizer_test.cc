@@ -211,7 +211,7 @@ void RunSpoiltStep(ModelRank& rank, const Grids& grids) {
   Bucket* bucket = rank.BucketOf("b");
   if (bucket != nullptr && TestJob().rank() == grids.world() - 1) {
     bucket->PrepareGradients();
-    bucket->entries()[2]->weight.gradient.view(-1)[17] = std::numeric_limits<double>::quiet_NaN();
+    bucket->entries()[2]->weight.gradient_sum().view(-1)[17] = std::numeric_limits<double>::quiet_NaN();
   }
   rank.RunStep(3);
 }
