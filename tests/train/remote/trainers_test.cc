@@ -212,8 +212,8 @@ TEST_F(RemoteTrainersTest, AdaptersThatShareAPassAreAsIfAlone) {
 TEST_F(RemoteTrainersTest, KeysThatWouldChangeTheClientsLossesAreRefused) {
   Config config = Plain();
   config.mutable_loss()->set_label_smoothing(0.1);
-  EXPECT_THROW(PrepareForFullTraining(config), InputError);
-  EXPECT_THROW(PrepareForRemoteTraining(config, {}), InputError);
+  EXPECT_THROW(PrepareForFullTraining(config), Error);
+  EXPECT_THROW(PrepareForRemoteTraining(config, {}), Error);
 }
 
 }  // namespace
