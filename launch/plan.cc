@@ -95,7 +95,7 @@ RefitPlan RefitOf(const Config& config, const std::string& layout, int world) {
 void ShowPlan(const Arguments& arguments, Job& job) {
   constexpr int64_t kMostRanks = 1 << 20;
   if (arguments.has("rows")) return job.rank() == 0 ? ShowRows(arguments) : void();
-  CheckTimeOptions(arguments);
+  CheckTimeOptions(arguments, {"assume", "log", "search", "best", "fix", "svg"});
   const Config config = ConfigOf(arguments, job, HubParts::kWithoutWeights);
   const int64_t world = arguments.integer("world", job.world(), 1);
   if (world > kMostRanks) {

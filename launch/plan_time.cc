@@ -49,9 +49,9 @@ std::vector<Option> SearchOptionsOfPlan() {
        .help = "predict the measured runs of FILE, one JSON object a line, and show the errors"}};
 }
 
-void CheckTimeOptions(const Arguments& arguments) {
+void CheckTimeOptions(const Arguments& arguments, std::initializer_list<const char*> names) {
   if (arguments.has("on")) return;
-  for (const char* option : {"assume", "log", "search", "best", "fix", "svg"}) {
+  for (const char* option : names) {
     if (arguments.has(option))
       throw InputError("--", option, " requires --on DEVICE; known: ", Join(KnownDevices(), ", "));
   }

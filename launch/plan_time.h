@@ -1,6 +1,7 @@
 // The time of a step, and the best layouts, for `trireme plan` and `trireme train --dry-run`.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -16,8 +17,8 @@ std::vector<Option> TimeOptions();
 // --search, --best, --fix, --svg and --rows of `trireme plan`.
 std::vector<Option> SearchOptionsOfPlan();
 
-// Refuses options that only mean something with --on.
-void CheckTimeOptions(const Arguments& arguments);
+// Refuses those of the command's options that only mean something with --on.
+void CheckTimeOptions(const Arguments& arguments, std::initializer_list<const char*> names);
 
 // The numbers of a step that a run measures, too, by their names in its log after "plan/".
 std::map<std::string, double> PredictedMetrics(const Config& config, const LayerGraph& graph, int world,

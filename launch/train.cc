@@ -76,7 +76,7 @@ void Train(const Arguments& arguments, Job& job) {
   for (const char* option : {"world", "svg", "json"}) {
     if (arguments.has(option)) throw InputError("--", option, " requires --dry-run");
   }
-  CheckTimeOptions(arguments);
+  CheckTimeOptions(arguments, {"assume", "log"});
   Run(config, arguments, report, job);
 }
 
