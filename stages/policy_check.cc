@@ -63,6 +63,7 @@ void CheckPolicySizes(const Config& config) {
   };
   want("run.steps", config.run().steps());
   want("run.save_every", config.run().save_every());
+  want("save.hf_every", config.save().hf_every());
   if (!rl.reward_weights().empty() && rl.reward_weights_size() != rl.rewards_size()) {
     throw InputError("rl.reward_weights has ", rl.reward_weights_size(), " numbers for ", rl.rewards_size(),
                      " names in rl.rewards; wanted one each, or none");

@@ -330,7 +330,7 @@ constexpr OtherName kNames[] = {
      "vllm_max_lora_rank vllm_engine_kwargs vllm_quantization vllm_disable_custom_all_reduce use_async_engine vllm_server_timeout "
      "vllm_server_group_port vllm_pipeline_parallel_size vllm_disable_log_stats vllm_mm_processor_cache_gb sleep_level offload_model", "",
      "the program samples by itself, in the same process and layout"},
-    {"save_only_model no_save_optim", "", "checkpoints hold the optimizer's states, too; final/ holds weights alone"},
+    {"save_only_model no_save_optim", "save.weights_only", ""},
     {"merge_lora", "", "trireme merge does it after the run"},
     // keys
     {"shuffle_dataset train_dataloader_shuffle", "data.shuffle", ""},

@@ -84,10 +84,12 @@ class Run {
                    RunSaverOptions{.output = directory_,
                                    .model = config_.model().path(),
                                    .keep = config_.run().keep(),
+                                   .weights_only = config_.save().weights_only(),
                                    .trained_only = graph_.adapter.has_value(),
                                    .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
     for (const OtherModel& model : others_) {
-      saver_->Add(model.folder, *model.session, model.trainer == nullptr ? nullptr : &model.trainer->optimizer());
+      const bool states = model.trainer != nullptr && !config_.save().weights_only();
+      saver_->Add(model.folder, *model.session, states ? &model.trainer->optimizer() : nullptr);
     }
     lock.RunBegins();
     if (job.rank() == 0) {
@@ -118,6 +120,7 @@ class Run {
       const int64_t steps_here = done_ - start_at_.step;
       if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
       if (last || SavesAt(done_, improved)) saver_->Save(ProgressAt(done_, logged.evaluation));
+      if (WritesModelAt(done_)) WriteModel();
     }
     saver_->Finish();
   }
@@ -145,9 +148,7 @@ class Run {
     for (const OtherModel& model : others_) {
       if (model.trainer != nullptr) Export(HfDirectory(chosen / model.folder), "final_" + model.name, nullptr);
     }
-    const HfDirectory checkpoint(chosen);
-    const AveragedWeights averages(checkpoint, graph_);
-    Export(checkpoint, "final", config_.optimizer().ema() > 0 ? &averages : nullptr);
+    ExportModel(HfDirectory(chosen), "final");
   }
 
  private:
@@ -160,6 +161,14 @@ class Run {
     method_->AddTo(progress);
     best_.AddTo(progress);
     return progress;
+  }
+
+  // The checkpoint of this step as a Hugging Face directory, when it is whole. Another start of the run may have
+  // written it already, and was killed before the next checkpoint.
+  void WriteModel() {
+    saver_->Finish();
+    const std::string name = Concat("hf-", done_);
+    ExportModel(HfDirectory(CheckpointPath(directory_, done_)), name);
   }
 
   // A step that cannot begin takes nothing along: the steps before are saved.
@@ -183,6 +192,11 @@ class Run {
   void Export(const HfDirectory& checkpoint, const std::string& to, const TensorChange* change) {
     ExportHuggingFace(checkpoint, directory_ / to, {.change = change, .replace = start_at_.same_run},
                       {.rank = job_.rank(), .size = job_.world(), .barrier = [this] { job_.Barrier(); }});
+  }
+
+  void ExportModel(const HfDirectory& checkpoint, const std::string& to) {
+    const AveragedWeights averages(checkpoint, graph_);
+    Export(checkpoint, to, config_.optimizer().ema() > 0 ? &averages : nullptr);
   }
 
   // Whose checkpoint becomes final/.
@@ -266,9 +280,11 @@ class Run {
     return IsDue(config_.run().eval_every(), step) || (config_.run().eval_every_epoch() && EndsEpoch(step));
   }
 
+  bool WritesModelAt(int64_t step) const { return IsDue(config_.save().hf_every(), step); }
+
   bool SavesAt(int64_t step, bool improved) {
     const RunConfig& run = config_.run();
-    return IsDue(run.save_every(), step) || (run.save_every_epoch() && EndsEpoch(step)) ||
+    return IsDue(run.save_every(), step) || WritesModelAt(step) || (run.save_every_epoch() && EndsEpoch(step)) ||
            (run.final_from() == FINAL_FROM_BEST && improved);
   }
 

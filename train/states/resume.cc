@@ -124,6 +124,12 @@ void CheckResumable(const StoreReader& reader, const LayerGraph& graph, const Op
     throw InputError(reader.path().string(), ": is of a ", manifest.family(), " model; model.path is a ", graph.family,
                      "; use the model.path of that run");
   }
+  if (std::ranges::all_of(manifest.tensors(),
+                          [](const auto& tensor) { return tensor.key().starts_with("weights/"); })) {
+    throw InputError(reader.path().string(),
+                     ": was saved with save.weights_only: without the optimizer's states there is nothing to resume "
+                     "from; set model.path to it, with another run.output");
+  }
   CheckSameTuning(reader, graph);
   std::set<std::string> trained, weights;
   for (const Layer& layer : graph.layers) {

@@ -44,6 +44,7 @@ constexpr std::string_view kOfNoEffect[] = {"device",
                                             "run.deterministic",
                                             "run.save_every_epoch",
                                             "eval.",
+                                            "save.",
                                             "run.report_to",
                                             "run.report_project",
                                             "run.report_name"};

@@ -257,6 +257,34 @@ TEST_F(LoopTest, LossesThatAreNoNumbersEndTheRunOrAreSkipped) {
   EXPECT_TRUE(Log("skipped")[1].contains("skipped"));
 }
 
+TEST_F(LoopTest, SavesWeightsAlone) {
+  Script method;
+  Train(method, "whole", {"run.steps=2"});
+  Train(method, "weights", {"run.steps=2", "save.weights_only=true"});
+  const checkpoint::Manifest manifest = ReadManifest(CheckpointPath(Output("weights"), 2));
+  EXPECT_TRUE(
+      std::ranges::all_of(manifest.tensors(), [](const auto& one) { return one.key().starts_with("weights/"); }));
+  EXPECT_TRUE(FinalWeights("weights") == FinalWeights("whole"));
+  EXPECT_NE(ErrorOf([&] {
+              Train(method, "weights", {"run.steps=4", "save.weights_only=true"});
+            }).find("checkpoint-2: was saved with save.weights_only"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] {
+              Train(method, "averaged", {"save.weights_only=true", "optimizer.ema=0.5"});
+            }).find("save.weights_only"),
+            std::string::npos)
+      << "final/ would have no averages";
+}
+
+TEST_F(LoopTest, WritesHuggingFaceDirectoriesAlongTheWay) {
+  Script method, resumed;
+  Train(method, "short", {"run.steps=4", "optimizer.schedule=constant"});
+  Train(resumed, "along", {"save.hf_every=4", "run.keep=1", "optimizer.schedule=constant"});
+  EXPECT_TRUE(ReadTextFile((Output("along") / "hf-4/model.safetensors").string()) == FinalWeights("short"));
+  EXPECT_TRUE(ReadTextFile((Output("along") / "hf-6/model.safetensors").string()) == FinalWeights("along"));
+  EXPECT_EQ(Saved("along"), std::vector<int64_t>{6}) << "run.keep removes checkpoints, not these";
+}
+
 TEST_F(LoopTest, CheckpointsHaveTheMethodsOtherModels) {
   Script first;
   Train(first, "start");  // whose final/ is a model with weights
