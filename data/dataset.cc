@@ -145,11 +145,12 @@ void CheckEvaluation(const Config& config, bool reports) {
     throw InputError("run.eval_every = ", every,
                      " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval_every: 0");
   }
-  if (by_epoch && !NamesValid(config.data())) {
-    throw InputError(
-        "run.eval_every_epoch has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
+  const bool at_start = config.eval().at_start();
+  if ((by_epoch || at_start) && !NamesValid(config.data())) {
+    throw InputError(by_epoch ? "run.eval_every_epoch" : "eval.at_start",
+                     " has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
   }
-  if (every == 0 && !by_epoch && NamesValid(config.data()) && reports) {
+  if (every == 0 && !by_epoch && !at_start && NamesValid(config.data()) && reports) {
     TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
   }
 }

@@ -18,6 +18,7 @@
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
+#include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
 #include "train/evaluation/evaluator.h"
 #include "train/plan/check_answers.h"
@@ -52,7 +53,12 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
 Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   UseModel(FindModel(arguments, config, job), config);
-  if (arguments.has("generate")) config.mutable_eval()->set_generate(true);
+  EvalConfig& eval = *config.mutable_eval();
+  if (FactsOf(config).on_completions()) {  // a run of it generates, but what is compared here are the data's answers
+    eval.set_generate(false);
+    if (eval.max_new_tokens() == 0) eval.set_max_new_tokens(config.rl().max_new_tokens());
+  }
+  if (arguments.has("generate")) eval.set_generate(true);
   CheckAnswerEvaluation(config);
   if (!arguments.has("predictions")) return config;
   if (!config.eval().generate()) throw InputError("--predictions is for answers; add --generate");
@@ -69,7 +75,7 @@ std::string SavePredictions(const Arguments& arguments, const Config& config,
   }
   const std::string& output = config.run().output();
   if (!arguments.has(kRunFile) || output.empty() || !PathExists(output)) return "";
-  return WritePredictions(output, "predictions-evaluate", predictions).string();
+  return WritePredictions(output, "predictions-evaluate", PredictionLines(predictions)).string();
 }
 
 void EvaluateModel(const Arguments& arguments, Job& job) {

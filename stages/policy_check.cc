@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "parallel/objectives/policy_losses.h"
 #include "stages/distillation_check.h"
+#include "stages/evaluation_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
 #include "stages/sampler_check.h"
@@ -138,6 +139,7 @@ void CheckPolicy(const Config& config) {
     CheckPpo(config);
   }
   CheckGivenCompletions(config);
+  CheckCompletionEvaluation(config);
   CheckSampler(config);
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "stages/distillation_check.h"
+#include "stages/evaluation_check.h"
 #include "stages/other_layout.h"
 
 namespace trireme {
@@ -62,7 +63,8 @@ void CheckSamplingLayout(const Config& config) {
 }
 
 void CheckLentMemory(const Config& config) {
-  if (!config.rl().offload_optimizer() || config.stage() != STAGE_GKD || DistillationSamples(config)) return;
+  if (!config.rl().offload_optimizer() || config.stage() != STAGE_GKD) return;
+  if (DistillationSamples(config) || EvaluatesCompletions(config)) return;
   throw InputError("rl.offload_optimizer has no part in this run: the data has all answers; leave it out");
 }
 

@@ -66,6 +66,8 @@ const TABLE = {
   'metric_rewards/rejected': ['Reward of rejected answers', '拒绝回答的奖励'],
   'metric_rewards/accuracies': ['Reward accuracy', '奖励准确率'],
   metric_eval_token_accuracy: ['Evaluation token accuracy', '评估 token 准确率'],
+  metric_eval_reward: ['Evaluation reward', '评估奖励'],
+  'metric_eval_completions/mean_length': ['Length of evaluation answers', '评估回答长度'],
   metric_eval_perplexity: ['Evaluation perplexity', '评估困惑度'],
   metric_eval_exact_match: ['Exact matches of answers', '回答完全匹配率'],
   'metric_eval_rouge-1': ['ROUGE-1 of answers (%)', '回答的 ROUGE-1 (%)'],

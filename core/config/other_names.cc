@@ -218,6 +218,8 @@ constexpr OtherName kNames[] = {
     {"total_epochs", "run.epochs", ""},
     {"save_freq", "run.save_every", "in steps"},
     {"test_freq", "run.eval_every", "in steps"},
+    {"val_before_train", "eval.at_start", ""},
+    {"val_kwargs", "eval", "n is completions; temperature, top_p and top_k have the same names"},
     {"default_local_dir", "run.output", ""},
     {"lmbda", "distillation.lambda", ""},
     // the run
@@ -243,6 +245,7 @@ constexpr OtherName kNames[] = {
     {"eval_interval", "run.eval_every", "in steps"},
     {"eval_strategy", "run.eval_every", "in steps; or run.eval_every_epoch: true"},
     {"evaluation_strategy", "run.eval_every", "in steps; or run.eval_every_epoch: true"},
+    {"eval_on_start", "eval.at_start", ""},
     {"predict_with_generate", "eval.generate", "true; predictions-STEP.jsonl has the answers"},
     {"generation_max_length", "eval.max_new_tokens", "without the prompt"},
     {"early_stopping_patience", "run.early_stopping", "in evaluations"},

@@ -40,6 +40,8 @@ RUNS = [
     ("qwen3_8b_dpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
     ("qwen3_8b_orpo_full", "qwen3-8b", SIZES, 2, ["parallel.tensor=2"]),
     ("qwen3_8b_grpo_lora", "qwen3-8b", WIDER, 2, ["parallel.tensor=2"]),
+    ("qwen3_8b_ppo_lora", "qwen3-8b", WIDER, 2, ["parallel.tensor=2"]),
+    ("qwen3_8b_gkd_lora", "qwen3-8b", WIDER, 2, ["distillation.layout.tensor=2"]),
     ("qwen3_30b_a3b_grpo", "qwen3-30b-a3b", SIZES | EXPERTS, 2, ["parallel.tensor=1", "parallel.expert=2"]),
 ]
 # The same over packed weights.
@@ -106,7 +108,8 @@ def settings_of(case, device="npu"):
         settings += [f"{section}.{key}={json.dumps(value) if isinstance(value, (bool, list)) else value}"
                      for key, value in keys.items()]
     if samples(case):
-        settings += [f"rl.max_new_tokens={NEW_TOKENS}", "rl.group=8", "run.global_batch=32"]
+        settings += [f"rl.max_new_tokens={NEW_TOKENS}", "run.global_batch=32"]
+        settings += ["rl.group=8", "rl.iterations=1"] if "group" in run["rl"] else []
     return [*settings, "tuning.dropout=0", *layout]
 
 
@@ -116,8 +119,21 @@ def record_of(case):
     pair = dict(prompt_ids=prompt, chosen_ids=chosen, rejected_ids=rejected)
     return {"dpo": pair, "orpo": pair, "kto": dict(prompt_ids=prompt, completion_ids=chosen, label=True),
             "rm": dict(chosen_ids=prompt + chosen, rejected_ids=prompt + rejected),
-            "grpo": dict(prompt_ids=prompt, solution="Monday")}.get(
+            "grpo": dict(prompt_ids=prompt, solution="Monday"), "ppo": dict(prompt_ids=prompt, solution="Monday"),
+            "gkd": dict(input_ids=[1] * SAMPLED_TOKENS, labels=[-100] * PROMPT + [1] * (SAMPLED_TOKENS - PROMPT))}.get(
                 run_of(case)["stage"], dict(input_ids=[1] * TOKENS, labels=[1] * TOKENS))
+
+
+def teacher_of(case, folder):
+    """A teacher has weights: those of a model of the same shape after a step on the cpu."""
+    path = folder / "teacher"
+    if not path.exists():
+        rows = folder / "teacher.jsonl"
+        rows.write_text(json.dumps(dict(input_ids=[1] * 8, labels=[1] * 8)) + "\n")
+        run_well(None, ["train", "examples/bytes/run.yaml"], [
+            f"model.path={model_of(case, folder)}", "model.init=random", "model.dtype=bf16", f"data.train=[{rows}]", "run.steps=1",
+            "run.global_batch=1", "device=cpu", f"run.output={path}"])
+    return path / "final"
 
 
 def run_file(case, folder):
@@ -127,10 +143,12 @@ def run_file(case, folder):
     record = record_of(case)
     others = [record | ({"label": False} if "label" in record else {}), record]  # liked ones and others, in turn
     rows.write_text("".join(json.dumps(other) + "\n" for other in others) * 16)
+    if "distillation" in run:
+        run["distillation"]["teacher"] = str(teacher_of(case, folder))
     path.write_text(yaml.safe_dump({
         "stage": run["stage"], "model": {"path": str(model_of(case, folder)), "init": "random"},
         "data": {"train": [str(rows)], "packing": True, "cache": str(folder / "cache")}, "run": {"output": str(folder / stem), "steps": 2},
-        **{key: run[key] for key in ("reference", "preference", "rl") if key in run}}))
+        **{key: run[key] for key in ("reference", "preference", "rl", "distillation") if key in run}}))
     return path
 
 

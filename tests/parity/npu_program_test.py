@@ -80,6 +80,44 @@ def test_cell(case, cells, record_errors):
     assert_within({"loss": found.worst}, {"loss": case.limit})
 
 
+class Policies(support_cells.Cells):
+    """Stages that train on completions, evaluated in the middle; a reward model two steps old is the start of a value model."""
+    EVALUATED = [f"data.valid=[{support_cells.ROOT / 'examples/rl/days.jsonl'}]", "run.eval_every=3", "eval.records=4",
+                 "eval.completions=2", "eval.temperature=1"]
+    CELLS = [
+        support_cells.Cell("rloo", ["stage=rloo", *support_cells.PROMPTS, *support_cells.FULL, *EVALUATED]),
+        support_cells.Cell("ppo, value model", ["stage=ppo", *support_cells.PROMPTS, *support_cells.FULL, *EVALUATED,
+                                                "rl.value_model={folder}/rm/final"]),
+        support_cells.Cell("gkd", ["stage=gkd", *support_cells.FULL, *EVALUATED, "distillation.teacher={folder}/teacher/final",
+                                   "rl.max_new_tokens=6", 'rl.rewards=["program:python3 {folder}/judge.py"]']),
+    ]
+    LIMITS = {"loss": 1e-4, "reward": 1e-4, "eval_reward": 1e-4, "eval_best@2": 1e-4, "grad_norm": 1e-3, "value/grad_norm": 1e-3}
+
+    def models(self):
+        rm = ["stage=rm", *support_cells.PAIRS, *support_cells.FULL, "run.steps=2", f"run.output={self.folder / 'rm'}"]
+        return [*super().models(), ["train", self.folder / "run.yaml", *words_of(["device=cpu", *rm])]]
+
+
+@pytest.fixture(scope="module")
+def policies(selected, folder):
+    runs = Policies(folder / "policies", selected(test_policies))
+    failed = runs.run("cpu")
+    return runs, {**failed, **runs.run("npu")}
+
+
+@pytest.mark.parametrize("case", Policies.CELLS, ids=lambda cell: cell.feature)
+def test_policies(case, policies, record_errors):
+    """Losses, rewards, norms of both models, and what evaluations say."""
+    runs, why = policies
+    assert case.feature not in why, why[case.feature]
+    cpu, npu = runs.log(case, "cpu"), runs.log(case, "npu")
+    errors = {key: max(abs(one[key] - two[key]) / max(abs(two[key]), 0.1) for one, two in zip(npu, cpu, strict=True) if key in two)
+              for key in Policies.LIMITS if any(key in line for line in cpu)}
+    assert {"loss", "grad_norm", "eval_reward", "eval_best@2"} <= errors.keys() and ("value/grad_norm" in errors) == ("ppo" in case.feature)
+    record_errors(errors)
+    assert_within(errors, {key: Policies.LIMITS[key] for key in errors})
+
+
 def test_memory_runs_out(folder):
     settings = ["device=npu", f"run.output={folder / 'small'}", "parallel.zero=0", "comm.buffer_mb=1", *COMMON]
     result = start(2, [BUILD / "trireme", "train", RUN, *words_of(settings)],

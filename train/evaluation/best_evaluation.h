@@ -1,5 +1,6 @@
-// BestEvaluation: which of a run's evaluations had the lowest loss, and whether the run ends for lack of a lower one. A
-// checkpoint carries it, so that a resumed run counts on. Evaluates and saves nothing itself. No torch.
+// BestEvaluation: which of a run's evaluations had the lowest loss, or the lowest negative metric, and whether the run
+// ends for lack of a lower one. A checkpoint carries it, so that a resumed run counts on. Evaluates and saves nothing
+// itself. No torch.
 #pragma once
 
 #include <cstdint>

@@ -35,10 +35,10 @@ std::string PredictionLines(const std::vector<Prediction>& predictions) {
 }
 
 std::filesystem::path WritePredictions(const std::filesystem::path& directory, const std::string& name,
-                                       const std::vector<Prediction>& predictions) {
+                                       const std::string& lines) {
   std::filesystem::path path = directory / (name + ".jsonl");
   for (int number = 1; PathExists(path); ++number) path = directory / Concat(name, "-", number, ".jsonl");
-  WriteAtomicFile(path, PredictionLines(predictions));
+  WriteAtomicFile(path, lines);
   return path;
 }
 

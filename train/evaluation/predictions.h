@@ -18,10 +18,10 @@ struct Prediction {
 // By the names of the log: exact_match, rouge-1, rouge-2, rouge-l, bleu-4; means over the predictions.
 std::map<std::string, double> MeanScores(const std::vector<Prediction>& predictions);
 
-// One JSON object per line. The directory's NAME.jsonl, or NAME-1.jsonl and so on: nothing is overwritten. Returns its
-// path.
+// The directory's NAME.jsonl, or NAME-1.jsonl and so on: nothing is overwritten. Returns its path.
 std::filesystem::path WritePredictions(const std::filesystem::path& directory, const std::string& name,
-                                       const std::vector<Prediction>& predictions);
+                                       const std::string& lines);
+// One JSON object per line.
 std::string PredictionLines(const std::vector<Prediction>& predictions);
 
 }  // namespace trireme

@@ -73,8 +73,8 @@ class Method {
   virtual bool EndsWindow(int64_t /*step*/) const { return true; }
   // Whether it is the last step of its epoch.
   virtual bool EndsEpoch(int64_t step) = 0;
-  // Over the data's valid rows; nothing is trained. Collective.
-  virtual Evaluation Evaluate() = 0;
+  // Over the data's valid rows, after so many steps; nothing is trained. Collective.
+  virtual Evaluation Evaluate(int64_t step) = 0;
   // What its next start needs from a checkpoint beside the models.
   virtual void AddTo(checkpoint::Progress& /*progress*/) const {}
 };

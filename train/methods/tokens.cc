@@ -47,7 +47,7 @@ class TokenSteps : public Method {
 
   bool EndsEpoch(int64_t step) override { return feed_->EndsEpoch(step); }
 
-  Evaluation Evaluate() override {
+  Evaluation Evaluate(int64_t /*step*/) override {
     const EvaluationSums sums = trireme::Evaluate(trainer_->session(), *data_.valid);
     return {.loss = sums.mean_loss(),
             .token_accuracy = sums.accuracy(),

@@ -2,6 +2,8 @@
 
 #include "core/base/error.h"
 #include "core/config/unused_keys.h"
+#include "stages/evaluation_check.h"
+#include "stages/stage.h"
 
 namespace trireme {
 
@@ -21,14 +23,16 @@ void CheckAnswerEvaluation(const Config& config) {
         ", and generation does not split a sequence over ranks; set it to 1, or evaluate later under another "
         "layout: trireme evaluate --generate");
   }
+  if (eval.max_new_tokens() == 0) throw InputError("eval.max_new_tokens = 0: wanted at least 1");
   if (eval.top_p() == 0) throw InputError("eval.top_p = 0: wanted a probability above 0 and up to 1");
   if (eval.repetition_penalty() == 0)
     throw InputError("eval.repetition_penalty = 0: wanted a factor above 0; 1 changes nothing");
 }
 
 void CheckRunAnswers(const Config& config) {
+  if (FactsOf(config).on_completions()) return;  // stages/evaluation_check.h
   CheckAnswerEvaluation(config);
-  if (!config.eval().generate() || config.run().eval_every() > 0 || config.run().eval_every_epoch()) return;
+  if (!config.eval().generate() || Evaluates(config)) return;
   throw InputError(
       "eval.generate is for evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
 }

@@ -10,6 +10,7 @@
 #include "generation/cache_bytes.h"
 #include "parallel/graph/parameters.h"
 #include "stages/distillation_check.h"
+#include "stages/evaluation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
 #include "stages/stage.h"
@@ -71,7 +72,7 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
 }
 
 std::string SamplingText(const Config& config, const SamplingPlan& plan, const std::vector<RankMemory>& ranks) {
-  if (!Samples(config)) return "";
+  if (!Samples(config) && !EvaluatesCompletions(config)) return "";
   int64_t idle = 0, device = 0, optimizer = 0;
   for (const RankMemory& rank : ranks) {
     device = std::max(device, rank.device());
@@ -95,7 +96,7 @@ std::string SamplingText(const Config& config, const SamplingPlan& plan, const s
 
 std::string AnswersText(const Config& config, const LayerGraph& graph, const Grids& grids,
                         const std::vector<RankMemory>& ranks) {
-  if (!config.eval().generate()) return "";
+  if (!config.eval().generate() || FactsOf(config).on_completions()) return "";
   const int64_t rows = config.eval().batch();
   const int64_t longest = int64_t{config.data().max_length()} + config.eval().max_new_tokens();
   const int64_t tokens = rows * ((longest + kCacheBlock - 1) / kCacheBlock) * kCacheBlock;

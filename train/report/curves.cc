@@ -3,10 +3,13 @@
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
 
-std::vector<std::pair<std::string, double>> CurvesOf(const LoggedStep& step) {
-  std::vector<std::pair<std::string, double>> curves = {{"train/loss", step.loss}};
+using Curves = std::vector<std::pair<std::string, double>>;
+
+void AddStep(const LoggedStep& step, Curves& curves) {
   const auto add = [&](const std::string& tag, double number) { curves.emplace_back(tag, number); };
+  add("train/loss", step.loss);
   for (size_t depth = 0; depth < step.mtp_loss.size(); ++depth) {
     add(Concat("train/mtp_loss_", depth + 1), step.mtp_loss[depth]);
   }
@@ -18,10 +21,20 @@ std::vector<std::pair<std::string, double>> CurvesOf(const LoggedStep& step) {
   add("speed/step_seconds", step.step_seconds);
   add("speed/mfu", step.mfu);
   add("speed/memory_gib", step.memory_gib);
-  if (!step.evaluation) return curves;
-  add("eval/loss", step.evaluation->loss);
-  for (const auto& [name, value] : step.evaluation->metrics) add("eval/" + name, value);
-  if (step.evaluation->token_accuracy) add("eval/token_accuracy", *step.evaluation->token_accuracy);
+}
+
+void AddEvaluated(const Evaluation& evaluation, Curves& curves) {
+  if (evaluation.loss) curves.emplace_back("eval/loss", *evaluation.loss);
+  for (const auto& [name, value] : evaluation.metrics) curves.emplace_back("eval/" + name, value);
+  if (evaluation.token_accuracy) curves.emplace_back("eval/token_accuracy", *evaluation.token_accuracy);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> CurvesOf(const LoggedStep& step) {
+  Curves curves;
+  if (step.step > 0) AddStep(step, curves);
+  if (step.evaluation) AddEvaluated(*step.evaluation, curves);
   return curves;
 }
 

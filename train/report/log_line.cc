@@ -2,7 +2,23 @@
 
 namespace trireme {
 
+namespace {
+
+void AddEvaluation(const Evaluation& evaluation, Json& line) {
+  if (evaluation.loss) line["eval_loss"] = *evaluation.loss;
+  for (const auto& [name, value] : evaluation.metrics) line["eval_" + name] = value;
+  if (evaluation.token_accuracy) line["eval_token_accuracy"] = *evaluation.token_accuracy;
+  line["eval_seconds"] = evaluation.seconds;
+}
+
+}  // namespace
+
 Json LogLineOf(const LoggedStep& step) {
+  if (step.step == 0 && step.evaluation) {
+    Json line = {{"step", 0}, {"elapsed_seconds", step.elapsed_seconds}};
+    AddEvaluation(*step.evaluation, line);
+    return line;
+  }
   Json line = {{"step", step.step},
                {"loss", step.loss},
                {"grad_norm", step.grad_norm},
@@ -22,12 +38,7 @@ Json LogLineOf(const LoggedStep& step) {
   for (const auto& [name, value] : step.metrics) line[name] = value;
   if (!step.experts.is_null()) line["experts"] = step.experts;
   if (!step.skipped.empty()) line["skipped"] = step.skipped;
-  if (step.evaluation) {
-    line["eval_loss"] = step.evaluation->loss;
-    for (const auto& [name, value] : step.evaluation->metrics) line["eval_" + name] = value;
-    if (step.evaluation->token_accuracy) line["eval_token_accuracy"] = *step.evaluation->token_accuracy;
-    line["eval_seconds"] = step.evaluation->seconds;
-  }
+  if (step.evaluation) AddEvaluation(*step.evaluation, line);
   return line;
 }
 

@@ -16,14 +16,23 @@ using MetricValues = std::map<std::string, double>;
 
 // What the model makes of data that it is not trained on.
 struct Evaluation {
-  double loss = 0;                            // mean over all trained tokens, or over answers
+  std::optional<double> loss = {};            // mean over all trained tokens, or over answers, if there is one
   std::optional<double> token_accuracy = {};  // fraction of them predicted correctly, if tokens are trained
   double seconds = 0;
   MetricValues metrics = {};
+  std::string judged_by = {};    // the metric that evaluations are compared by, the higher the better; empty: the loss
+  std::string predictions = {};  // JSON lines of what the model wrote, on rank 0; empty: nothing to keep
+
+  // The lower the better; nothing where it was not measured.
+  std::optional<double> criterion() const {
+    if (judged_by.empty()) return loss;
+    const auto found = metrics.find(judged_by);
+    return found == metrics.end() ? std::nullopt : std::optional(-found->second);
+  }
 };
 
 struct LoggedStep {
-  int64_t step = 0;
+  int64_t step = 0;  // 0: before the first, with an evaluation alone
   int64_t total_steps = 0;
   double loss = 0;  // of the step; in the log, the mean over the steps since the previous line
   double grad_norm = 0;

@@ -34,9 +34,9 @@ RunReport::RunReport(const ReportOptions& options)
 
 void RunReport::Step(const LoggedStep& step, bool logged) {
   logged = logged || step.evaluation.has_value();
-  mean_.Add(step);
   LoggedStep line = step;
-  if (logged) mean_.Take(line);
+  if (step.step > 0) mean_.Add(step);
+  if (logged && step.step > 0) mean_.Take(line);
   for (const std::unique_ptr<Reporter>& reporter : reporters_) {
     logged ? reporter->Write(line) : reporter->Pass(line);
   }

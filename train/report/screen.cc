@@ -65,10 +65,13 @@ std::string Line(const LoggedStep& step) {
 
 std::string EvaluationLine(const LoggedStep& step) {
   std::ostringstream line;
-  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  eval loss "
-       << step.evaluation->loss;
-  if (step.evaluation->token_accuracy) line << "  token accuracy " << *step.evaluation->token_accuracy;
-  line << MetricsText(step.evaluation->metrics) << std::setprecision(2) << "  " << step.evaluation->seconds << " s";
+  const Evaluation& evaluation = *step.evaluation;
+  line << "step " << step.step << "/" << step.total_steps << std::fixed << std::setprecision(4) << "  eval";
+  if (evaluation.loss) line << " loss " << *evaluation.loss;
+  if (evaluation.token_accuracy) line << "  token accuracy " << *evaluation.token_accuracy;
+  const auto judged = evaluation.metrics.find(evaluation.judged_by);
+  if (judged != evaluation.metrics.end()) line << " " << judged->first << " " << judged->second;
+  line << MetricsText(evaluation.metrics) << std::setprecision(2) << "  " << evaluation.seconds << " s";
   return line.str();
 }
 
@@ -113,6 +116,7 @@ ScreenOptions ScreenOf(bool under_mpi, ReportForm form) {
 }
 
 void Screen::Show(const LoggedStep& step, bool logged) {
+  if (step.step == 0 && step.evaluation) return Say(EvaluationLine(step));
   if (!step.skipped.empty() && options_.bar) Say(Line(step));
   if (step.evaluation && options_.bar) Say(EvaluationLine(step));
   if (options_.bar) {

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/config/scalar.h"
+#include "stages/evaluation_check.h"
 #include "stages/stage.h"
 #include "train/report/screen.h"
 
@@ -25,23 +26,32 @@ void PrintEnds(const char* name, const std::vector<LogCurves::Point>& curve, std
       << "\n";
 }
 
+// The last evaluation and the best one, by the loss or the metric that the run is judged by.
+void PrintEvaluations(const Config& config, const LogCurves& losses, const std::filesystem::path& output,
+                      std::ostream& out) {
+  const std::string metric = EvaluationMetric(config);
+  const std::vector<LogCurves::Point> curve =
+      metric.empty() ? losses.eval : ReadCurves(output / "log.jsonl", metric).eval;
+  if (curve.empty()) return;
+  const LogCurves::Point& best = *std::ranges::min_element(
+      curve, {}, [&](const LogCurves::Point& point) { return metric.empty() ? point.loss : -point.loss; });
+  out << "  eval " << (metric.empty() ? "loss" : metric) << " " << curve.back().loss << " at step " << curve.back().step
+      << (metric.empty() ? ", lowest " : ", highest ") << best.loss << " at step " << best.step;
+  const std::filesystem::path checkpoint = CheckpointPath(output, best.step);
+  if (std::filesystem::exists(checkpoint)) out << ": " << checkpoint.string();
+  out << "\n";
+}
+
 // A policy's loss is 0 on average by construction; what it is after is the reward.
-void PrintLosses(const LogCurves& curves, const std::filesystem::path& output, std::ostream& out) {
+void PrintLosses(const Config& config, const LogCurves& curves, const std::filesystem::path& output,
+                 std::ostream& out) {
   const LogCurves rewards = ReadCurves(output / "log.jsonl", "reward");
   if (rewards.train.empty()) {
     PrintEnds("loss", curves.train, out);
   } else {
     PrintEnds("reward", rewards.train, out);
   }
-  if (curves.eval.empty()) return;
-  const LogCurves::Point& best =
-      *std::min_element(curves.eval.begin(), curves.eval.end(),
-                        [](const LogCurves::Point& a, const LogCurves::Point& b) { return a.loss < b.loss; });
-  out << "  eval loss " << curves.eval.back().loss << " at step " << curves.eval.back().step << ", lowest " << best.loss
-      << " at step " << best.step;
-  const std::filesystem::path checkpoint = CheckpointPath(output, best.step);
-  if (std::filesystem::exists(checkpoint)) out << ": " << checkpoint.string();
-  out << "\n";
+  PrintEvaluations(config, curves, output, out);
 }
 
 // Whether it is an adapter with all experts of a layer fused (checkpoint/adapter_fusion.h), which
@@ -104,6 +114,9 @@ void PrintNext(const Config& config, const std::filesystem::path& output, const 
 
 std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves& curves, const std::string& program) {
   const std::filesystem::path output = config.run().output();
+  const std::string metric = EvaluationMetric(config);
+  const std::string better = metric.empty() ? "lower evaluation loss" : "higher eval_" + metric;
+  const std::string best = metric.empty() ? "evaluation loss was the lowest" : "eval_" + metric + " was the highest";
   std::ostringstream out;
   out << std::fixed << std::setprecision(4);
   if (end.stopped()) {
@@ -113,14 +126,14 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   }
   if (end.trained) {
     out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds)
-        << (end.early ? "; run.early_stopping ended the run: no lower evaluation loss" : "") << "\n";
+        << (end.early ? "; run.early_stopping ended the run: no " + better : "") << "\n";
   } else {
     out << "already complete: step " << end.step << " of " << end.total_steps << "; nothing was trained\n";
   }
-  PrintLosses(curves, output, out);
+  PrintLosses(config, curves, output, out);
   out << "  " << (output / "final").string() << ": the "
       << (config.tuning().kind() == TUNING_LORA ? "adapter, as PEFT reads it" : "model, as Hugging Face reads it")
-      << (end.final_step > 0 ? Concat(", of step ", end.final_step, ", whose evaluation loss was the lowest") : "")
+      << (end.final_step > 0 ? Concat(", of step ", end.final_step, ", whose ", best) : "")
       << (HasFusedExperts(output / "final") ? " with transformers 5" : "") << "; "
       << (output / (Exists(output / "reward.svg") ? "reward.svg" : "loss.svg")).string() << ": its curve\n";
   PrintNext(config, output, program, out);

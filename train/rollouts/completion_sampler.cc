@@ -6,29 +6,53 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/random.h"
 #include "generation/text/prompts.h"
 #include "stages/policy_check.h"
 #include "train/plan/sampling_plan.h"
 
 namespace trireme {
 
-CompletionSampler::CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job)
-    : config_(config), prompts_(std::move(prompts)), ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
+CompletionDraw TrainingDraw(const Config& config) {
+  const RlConfig& rl = config.rl();
+  return {.sampling = {.temperature = rl.temperature(),
+                       .top_k = rl.top_k(),
+                       .top_p = rl.top_p(),
+                       .seed = static_cast<uint64_t>(config.run().seed())},
+          .group = GroupOf(config)};
+}
+
+CompletionDraw EvaluationDraw(const Config& config) {
+  const EvalConfig& eval = config.eval();
+  return {.sampling = {.temperature = eval.temperature(),
+                       .top_k = eval.top_k(),
+                       .top_p = eval.top_p(),
+                       .min_p = eval.min_p(),
+                       .repetition_penalty = eval.repetition_penalty(),
+                       .seed = RandomStream(static_cast<uint64_t>(config.run().seed()), "evaluation").Bits(0)},
+          .group = eval.completions()};
+}
+
+CompletionSampler::CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job,
+                                     CompletionDraw draw)
+    : config_(config),
+      prompts_(std::move(prompts)),
+      draw_(std::move(draw)),
+      ends_(EndTokens(config_.model().path(), prompts_->tokenizer())) {
   if (!config_.rl().environment().empty()) turns_ = std::make_unique<ConversationTurns>(config_, *prompts_, job);
 }
 
 EngineRow CompletionSampler::RowOf(const Rollout& rollout, int64_t stream, int turn) const {
-  const RlConfig& rl = config_.rl();
   std::vector<int64_t> ids = rollout.prompt_ids;
   ids.insert(ids.end(), rollout.completion_ids.begin(), rollout.completion_ids.end());
+  Sampling sampling = draw_.sampling;
+  sampling.seed += static_cast<uint64_t>(turn) << 32;
+  const double temperature = sampling.temperature > 0 ? sampling.temperature : 1;
   return {.prompt = std::move(ids),
-          .sampling = {.temperature = rl.temperature(),
-                       .top_k = rl.top_k(),
-                       .top_p = rl.top_p(),
-                       .seed = static_cast<uint64_t>(config_.run().seed()) + (static_cast<uint64_t>(turn) << 32)},
+          .sampling = std::move(sampling),
           .stream = stream,
           .top = 0,
-          .log_prob_temperature = rl.temperature()};
+          .log_prob_temperature = temperature};
 }
 
 bool CompletionSampler::Continue(Rollout& rollout, const NewToken& token) const {
@@ -52,7 +76,7 @@ void CompletionSampler::DrawTurn(Engine& engine, std::vector<Rollout>& rollouts,
   std::map<int64_t, size_t> places;  // by row of the engine
   int64_t leader = 0;                // the first of a group, whose prompt the others find computed
   for (const size_t i : open) {
-    const bool leads = static_cast<int64_t>(i) % GroupOf(config_) == 0;
+    const bool leads = static_cast<int64_t>(i) % draw_.group == 0;
     EngineRow row = RowOf(rollouts[i], stream + static_cast<int64_t>(i), turn);
     if (turn == 0 && !leads) row.after = leader;
     const int64_t added = engine.Add(std::move(row));
@@ -76,8 +100,8 @@ std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const
   std::vector<const PolicyPrompt*> asked;  // by rollout
   for (const int64_t index : prompts) {
     const PolicyPrompt& prompt = prompts_->at(index);
-    asked.insert(asked.end(), static_cast<size_t>(GroupOf(config_)), &prompt);
-    rollouts.insert(rollouts.end(), static_cast<size_t>(GroupOf(config_)),
+    asked.insert(asked.end(), static_cast<size_t>(draw_.group), &prompt);
+    rollouts.insert(rollouts.end(), static_cast<size_t>(draw_.group),
                     {.prompt = prompt.text, .prompt_ids = prompt.ids});
   }
   if (turns_) turns_->Begin(asked);

@@ -9,6 +9,7 @@
 
 #include "core/config.pb.h"
 #include "generation/engine.h"
+#include "generation/sampler.h"
 #include "session/session.h"
 #include "train/report/logged_step.h"
 #include "train/rollouts/conversation_turns.h"
@@ -17,10 +18,19 @@
 
 namespace trireme {
 
+// How completions are drawn. Their longest length is rl.max_new_tokens.
+struct CompletionDraw {
+  Sampling sampling;
+  int64_t group = 1;  // completions per prompt
+};
+CompletionDraw TrainingDraw(const Config& config);
+// Of the same numbers in every evaluation, and none of training's. `config`: of the run.
+CompletionDraw EvaluationDraw(const Config& config);
+
 class CompletionSampler {
  public:
   // `config` and `job` outlive it. Opens rl.environment.
-  CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job);
+  CompletionSampler(const Config& config, std::shared_ptr<const PromptSet> prompts, Job& job, CompletionDraw draw);
 
   const PromptSet& prompts() const { return *prompts_; }
   // A group of completions for each of the prompts, groups side by side, with their texts; `first` is the number of the
@@ -41,6 +51,7 @@ class CompletionSampler {
 
   const Config& config_;
   const std::shared_ptr<const PromptSet> prompts_;
+  const CompletionDraw draw_;
   const std::set<int64_t> ends_;
   std::unique_ptr<ConversationTurns> turns_;  // with an environment
   MetricValues metrics_;

@@ -40,7 +40,8 @@ Environment::Environment(const Config& config, const PromptSet& prompts)
                config.rl().reward_seconds()) {
   for (int64_t i = 0; i < prompts.size(); ++i) {
     if (prompts.at(i).asked.is_array()) continue;
-    throw InputError("rl.environment: prompt ", i + 1, " of data.train has no messages to continue; wanted messages");
+    throw InputError("rl.environment: prompt ", i + 1, " of ", prompts.keys().files,
+                     " has no messages to continue; wanted messages");
   }
 }
 

@@ -36,11 +36,12 @@ void RefuseTools(const Json& record) {
                    "data.columns: [tools=unused]");
 }
 
-void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const std::string& where = "") {
+void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const PromptKeys& keys,
+               const std::string& where = "") {
   const int64_t tokens = std::ssize(prompt), most = config.data().max_length(), wanted = config.rl().max_new_tokens();
   if (tokens == 0) throw InputError(where, "has an empty prompt");
   if (tokens + wanted <= most) return;
-  throw InputError(where, "its prompt of ", tokens, " tokens leaves no room for rl.max_new_tokens = ", wanted,
+  throw InputError(where, "its prompt of ", tokens, " tokens leaves no room for ", keys.limit, " = ", wanted,
                    " in data.max_length = ", most, "; raise data.max_length to ", tokens + wanted,
                    " or lower the other");
 }
@@ -48,8 +49,8 @@ void CheckRoom(const Config& config, const std::vector<int64_t>& prompt, const s
 // Reads prompts with the tools of a model's directory.
 class PromptReader {
  public:
-  PromptReader(const Config& config, const Tokenizer* tokenizer, int64_t vocabulary)
-      : config_(config), tokenizer_(tokenizer), vocabulary_(vocabulary) {}
+  PromptReader(const Config& config, const Tokenizer* tokenizer, int64_t vocabulary, const PromptKeys& keys)
+      : config_(config), tokenizer_(tokenizer), vocabulary_(vocabulary), keys_(keys) {}
 
   PolicyPrompt Read(const Json& record) {
     if (!record.is_object()) throw InputError("is no object; wanted a prompt");
@@ -63,7 +64,7 @@ class PromptReader {
     }
     if (tokenizer_ != nullptr)
       prompt.text = tokenizer_->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
-    CheckRoom(config_, prompt.ids);
+    CheckRoom(config_, prompt.ids, keys_);
     return prompt;
   }
 
@@ -98,24 +99,25 @@ class PromptReader {
   const Config& config_;
   const Tokenizer* tokenizer_;
   const int64_t vocabulary_;
+  const PromptKeys& keys_;
   std::optional<ChatTemplate> chat_;
 };
 
 }  // namespace
 
-PromptSet::PromptSet(const Config& config, int64_t vocabulary) {
+PromptSet::PromptSet(const Config& config, int64_t vocabulary, PromptKeys keys, int64_t most) : keys_(std::move(keys)) {
   const std::string& model = config.model().path();
   if (PathExists(std::filesystem::path(model) / "tokenizer.json")) tokenizer_.emplace(model);
-  PromptReader reader(config, tokenizer(), vocabulary);
+  PromptReader reader(config, tokenizer(), vocabulary, keys_);
   const std::map<std::string, std::string> columns = RenamedColumns(config.data());
   for (const std::string& entry : config.data().train()) {
-    const SourceName name = ParseSourceName(entry, "data.train", config);
+    const SourceName name = ParseSourceName(entry, keys_.files, config);
     if (name.count || name.weight) {
-      throw InputError("data.train: ", entry, ": prompts are taken as they are; leave the number after # or @ out");
+      throw InputError(keys_.files, ": ", entry, ": prompts are taken as they are; leave the number after # or @ out");
     }
-    for (const DataFile& file : FilesOf(name, "data.train")) {
+    for (const DataFile& file : FilesOf(name, keys_.files)) {
       const std::unique_ptr<RecordFile> records = OpenRecords(file);
-      for (int64_t i = 0; i < records->size(); ++i) {
+      for (int64_t i = 0; i < records->size() && (most == 0 || size() < most); ++i) {
         prompts_.push_back(UseRecord(*records, i, [&](Json record) {
           if (record.is_object()) RenameColumns(record, columns);
           return reader.Read(record);
@@ -140,7 +142,7 @@ PromptSet::PromptSet(const Config& config, const RowSource& rows, bool samples) 
     const auto at = [&](size_t index) { return row.input_ids.begin() + static_cast<int64_t>(index); };
     PolicyPrompt prompt{.ids = {at(0), at(begin)}, .text = {}, .record = {}, .answer = {at(begin), at(end)}};
     if (tokenizer()) prompt.text = tokenizer()->Decode(std::vector<int32_t>(prompt.ids.begin(), prompt.ids.end()));
-    if (samples) CheckRoom(config, prompt.ids, Concat("data.train: sample ", i + 1, ": "));
+    if (samples) CheckRoom(config, prompt.ids, keys_, Concat("data.train: sample ", i + 1, ": "));
     prompts_.push_back(std::move(prompt));
   }
 }

@@ -1,6 +1,6 @@
-// PromptSet: the prompts of data.train that completions are sampled for, with the columns of their records, which
-// rewards may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is left out, a
-// question under any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
+// PromptSet: the prompts of data.train, or data.valid, that completions are sampled for, with the columns of their
+// records, which rewards may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is
+// left out, a question under any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
 #pragma once
 
 #include <memory>
@@ -25,15 +25,21 @@ struct PolicyPrompt {
   RenderOptions rendering = {};      // of messages: the record's tools and the template's variables
 };
 
+// What a set of prompts is, for messages: the keys that name its files and limit its completions.
+struct PromptKeys {
+  std::string files = "data.train", limit = "rl.max_new_tokens";
+};
+
 class PromptSet {
  public:
   // Refuses, with file and line, records that are no prompts, and prompts without room for rl.max_new_tokens in
-  // data.max_length.
-  PromptSet(const Config& config, int64_t vocabulary);
+  // data.max_length. The first `most` prompts; 0: all.
+  PromptSet(const Config& config, int64_t vocabulary, PromptKeys keys = {}, int64_t most = 0);
   // The same with answers, from rows of stage sft: what is trained last in a row is its answer, what is before it the
   // prompt. `samples`: prompts leave room for rl.max_new_tokens.
   PromptSet(const Config& config, const RowSource& rows, bool samples);
 
+  const PromptKeys& keys() const { return keys_; }
   int64_t size() const { return std::ssize(prompts_); }
   const PolicyPrompt& at(int64_t index) const { return prompts_.at(static_cast<size_t>(index)); }
   // A row per prompt, of which nothing is trained.
@@ -42,6 +48,7 @@ class PromptSet {
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
+  const PromptKeys keys_ = {};
   std::optional<Tokenizer> tokenizer_;
   std::vector<PolicyPrompt> prompts_;
 };

@@ -59,7 +59,8 @@ class BuiltInReward : public Reward {
     for (int64_t i = 0; which_.column != nullptr && i < prompts.size(); ++i) {
       if (Has(prompts.at(i).record, which_.column)) continue;
       throw InputError("rl.rewards: ", which_.name, " needs the column '", which_.column, "', which prompt ", i + 1,
-                       " of data.train lacks; it has ", KeysOf(prompts.at(i).record), ". data.columns renames keys");
+                       " of ", prompts.keys().files, " lacks; it has ", KeysOf(prompts.at(i).record),
+                       ". data.columns renames keys");
     }
   }
 
@@ -89,6 +90,10 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
   if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
   throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ",
                    Join(BuiltInRewards()));
+}
+
+bool ComparesAnswers(const std::string& name) {
+  return std::ranges::any_of(List(), [&](const BuiltIn& one) { return name == one.name && one.column != nullptr; });
 }
 
 std::string LogNameOf(const std::string& name) {

@@ -41,6 +41,8 @@ using RewardFunction = double (*)(const Judged& one, const Config& config);
 std::vector<std::string> BuiltInRewards();
 // A name of the list, program:COMMAND, or http://HOST:PORT/PATH. Refuses others.
 std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config);
+// Whether it is one of the list that compares the completion's answer with the prompt's.
+bool ComparesAnswers(const std::string& name);
 // How a reward is called in logs: its name, of a model that of its directory, or of a program that of its first file
 // with an extension, as reward of program:python3 ./reward.py, otherwise of the command; of an endpoint its address.
 std::string LogNameOf(const std::string& name);

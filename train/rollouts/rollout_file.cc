@@ -79,7 +79,7 @@ Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
   // The last ones are results, which a run writes and computes anew.
   RefuseOtherKeys(record, {"prompt_ids", "completion_ids", "prompt", "completion", "step", "weights_step", "group",
                            "logprobs", "old_logprobs", "env_mask", "advantage", "rewards", "truncated", "token_rewards",
-                           "values", "returns", "token_advantages"});
+                           "values", "returns", "token_advantages", "data_source", "solution"});
   Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
                   .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};
   if (Has(record, "step")) rollout.step = CountAt(record, "step");
@@ -118,7 +118,9 @@ void AddToGroups(Rollout rollout, std::vector<Rollout>& rollouts) {
 
 }  // namespace
 
-std::string ToJsonLine(const Rollout& rollout) {
+std::string ToJsonLine(const Rollout& rollout) { return JsonLine(ToJson(rollout)); }
+
+Json ToJson(const Rollout& rollout) {
   Json rewards = Json::object();
   for (const auto& [name, value] : rollout.rewards) rewards[name] = std::isnan(value) ? Json() : Json(value);
   Json line = {{"step", rollout.step},
@@ -142,7 +144,7 @@ std::string ToJsonLine(const Rollout& rollout) {
     line["returns"] = rollout.tokens.returns;
     line["token_advantages"] = rollout.tokens.advantages;
   }
-  return JsonLine(line);
+  return line;
 }
 
 std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const RolloutReading& reading) {

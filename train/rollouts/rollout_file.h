@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "train/rollouts/rollout.h"
 
 namespace trireme {
@@ -15,6 +16,7 @@ namespace trireme {
 //  With an environment
 // "env_mask" has 1 for each token of the completion that the model wrote, and 0 for others.
 std::string ToJsonLine(const Rollout& rollout);
+Json ToJson(const Rollout& rollout);
 
 struct RolloutReading {
   int64_t vocabulary = 0;       // ids are below it

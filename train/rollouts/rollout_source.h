@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "train/step/no_step.h"
 
 namespace trireme {
+
+class RewardSet;
+class SamplingModel;
 
 // Weights that a sampler outside this program has.
 struct SharedWeights {
@@ -38,6 +42,9 @@ class RolloutSource {
   virtual bool sampled() const { return true; }
   // The names of the rewards that each completion has.
   virtual const std::vector<std::string>& names() const = 0;
+  // What it samples and rewards with, for evaluations to share; null: nothing.
+  virtual std::shared_ptr<SamplingModel> model() const { return nullptr; }
+  virtual std::shared_ptr<const RewardSet> rewards() const { return nullptr; }
   // What it reports of the last sampling beside the rewards.
   virtual MetricValues metrics() const { return {}; }
 };

@@ -6,9 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "stages/policy_check.h"
-#include "stages/sampler_check.h"
-#include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
 
 namespace trireme {
@@ -21,33 +18,22 @@ double SecondsAfter(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptSet> prompts)
-    : session_(session), config_(session.config()), prompts_(std::move(prompts)) {
+    : config_(session.config()), prompts_(std::move(prompts)) {
   if (config_.rl().sampler().endpoint().empty()) {
-    own_ = std::make_unique<CompletionSampler>(config_, prompts_, session.job());
-    if (HasSamplingLayout(config_)) {
-      sampling_ = session.OpenUnder(UnderSamplingLayout(config_));
-      refit_ = std::make_unique<Refit>(session, *sampling_);
-    }
+    own_ = std::make_unique<CompletionSampler>(config_, prompts_, session.job(), TrainingDraw(config_));
+    model_ = std::make_shared<SamplingModel>(session);
   } else {
     outside_ = std::make_unique<EndpointSampler>(config_, prompts_, VocabularyOf(session.graph()), session.job());
   }
-  for (const std::string& name : config_.rl().rewards()) {
-    names_.push_back(LogNameOf(name));
-    const std::optional<std::string> directory = RewardModelIn(name);
-    models_.push_back(directory ? std::make_unique<RewardModel>(session, *directory) : nullptr);
-    const bool asks = !directory && session.job().rank() == 0;
-    rewards_.push_back(asks ? OpenReward(name, config_) : nullptr);
-  }
+  rewards_ = std::make_shared<RewardSet>(session, config_);
 }
 
 std::vector<Rollout> SampledRollouts::Draw(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
   if (outside_) return outside_->Draw(step, prompts, first);
   const auto start = std::chrono::steady_clock::now();
-  if (refit_) {
-    refit_->Run();
-    metrics_["refit_seconds"] += SecondsAfter(start);
-  }
-  std::vector<Rollout> rollouts = own_->Draw(refit_ ? *sampling_ : session_, step, prompts, first);
+  Session& model = model_->UpToDate();
+  if (model_->is_copy()) metrics_["refit_seconds"] += SecondsAfter(start);
+  std::vector<Rollout> rollouts = own_->Draw(model, step, prompts, first);
   for (Rollout& rollout : rollouts) rollout.weights_step = step - 1;
   return rollouts;
 }
@@ -60,32 +46,11 @@ void SampledRollouts::UseWeights(const SharedWeights& weights) {
   if (outside_) outside_->UseWeights(weights);
 }
 
-// Models by all ranks, the rest by rank 0, which tells the others.
-void SampledRollouts::Judge(std::vector<Rollout>& rollouts, const std::vector<int64_t>& prompts) {
-  std::vector<double> table(rollouts.size() * names_.size());
-  std::vector<Judged> judged;
-  for (size_t i = 0; i < rollouts.size(); ++i) {
-    const int64_t prompt = prompts[i / static_cast<size_t>(config_.rl().group())];
-    judged.push_back({&prompts_->at(prompt), &rollouts[i]});
-  }
-  double failures = 0;
-  for (size_t r = 0; r < names_.size(); ++r) {
-    if (!models_[r] && !rewards_[r]) continue;
-    const std::vector<double> found = models_[r] ? models_[r]->Of(judged) : rewards_[r]->Of(judged);
-    std::copy(found.begin(), found.end(), table.begin() + static_cast<int64_t>(r * rollouts.size()));
-    if (rewards_[r]) failures += static_cast<double>(rewards_[r]->failures());
-  }
-  if (failures > 0) metrics_["reward_failures"] = failures;
-  session_.job().BroadcastBytes(table.data(), table.size() * sizeof(double));
-  for (size_t r = 0; r < names_.size(); ++r) {
-    for (size_t i = 0; i < rollouts.size(); ++i) rollouts[i].rewards[names_[r]] = table[r * rollouts.size() + i];
-  }
-}
-
 std::vector<Rollout> SampledRollouts::Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
   std::vector<Rollout> rollouts = Draw(step, prompts, first);
   const auto drawn = std::chrono::steady_clock::now();
-  Judge(rollouts, prompts);
+  rewards_->Judge(*prompts_, prompts, config_.rl().group(), rollouts);
+  if (rewards_->failures() > 0) metrics_["reward_failures"] = static_cast<double>(rewards_->failures());
   for (const auto& [name, value] : DrawMetrics()) {
     metrics_[name] = name == "sampling_seconds" ? metrics_[name] + value : value;
   }
@@ -96,9 +61,8 @@ std::vector<Rollout> SampledRollouts::Sample(int64_t step, const std::vector<int
 // The same on every rank: all know all rewards.
 void SampledRollouts::Resample(int64_t step, std::vector<Rollout>& rollouts) {
   const int64_t group = config_.rl().group();
-  const std::vector<double> weights(config_.rl().reward_weights().begin(), config_.rl().reward_weights().end());
   const auto flat_groups = [&](const std::vector<Rollout>& of) {
-    return GroupsWithoutSpread(TableOf(of, names_, weights, group));
+    return GroupsWithoutSpread(rewards_->TableOf(of, group));
   };
   const RandomStream choices = RandomStream(static_cast<uint64_t>(config_.run().seed()), "resampled prompts")
                                    .Branch(static_cast<uint64_t>(step));

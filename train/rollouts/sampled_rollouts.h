@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "session/refit.h"
 #include "session/session.h"
 #include "train/rollouts/completion_sampler.h"
 #include "train/rollouts/endpoint_sampler.h"
-#include "train/rollouts/reward_model.h"
-#include "train/rollouts/rewards.h"
+#include "train/rollouts/reward_set.h"
 #include "train/rollouts/rollout_source.h"
+#include "train/rollouts/sampling_model.h"
 
 namespace trireme {
 
@@ -24,7 +23,9 @@ class SampledRollouts : public RolloutSource {
   std::vector<Rollout> Take(int64_t step, const std::vector<int64_t>& prompts) override;
   void Prepare(int64_t step, const std::vector<int64_t>& prompts) override;
   void UseWeights(const SharedWeights& weights) override;
-  const std::vector<std::string>& names() const override { return names_; }
+  const std::vector<std::string>& names() const override { return rewards_->names(); }
+  std::shared_ptr<SamplingModel> model() const override { return model_; }
+  std::shared_ptr<const RewardSet> rewards() const override { return rewards_; }
   MetricValues metrics() const override { return metrics_; }
 
  private:
@@ -32,20 +33,15 @@ class SampledRollouts : public RolloutSource {
   const MetricValues& DrawMetrics() const { return outside_ ? outside_->metrics() : own_->metrics(); }
   // Draws and rewards. The metrics' seconds grow.
   std::vector<Rollout> Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first);
-  void Judge(std::vector<Rollout>& rollouts, const std::vector<int64_t>& prompts);
   // Exchanges groups whose rewards are all equal for those of other prompts, as often as rl.max_resample_times says.
   void Resample(int64_t step, std::vector<Rollout>& rollouts);
 
-  Session& session_;
   const Config& config_;
   const std::shared_ptr<const PromptSet> prompts_;
-  std::unique_ptr<Session> sampling_;       // the model under rl.sampling, if that is another layout
-  std::unique_ptr<Refit> refit_;            // into it
   std::unique_ptr<CompletionSampler> own_;  // one of both
   std::unique_ptr<EndpointSampler> outside_;
-  std::vector<std::string> names_;
-  std::vector<std::unique_ptr<Reward>> rewards_;      // on rank 0; null where all ranks ask a model
-  std::vector<std::unique_ptr<RewardModel>> models_;  // null where rank 0 asks
+  std::shared_ptr<SamplingModel> model_;  // of the own sampler
+  std::shared_ptr<RewardSet> rewards_;
   MetricValues metrics_;
 };
 

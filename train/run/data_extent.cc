@@ -69,7 +69,8 @@ std::string ToText(const DataExtent& extent, const Config& config) {
     text << Counted(extent.samples, "sample") << " in " << Counted(extent.rows, "sequence") << ", "
          << Counted(extent.tokens, "token") << ", " << extent.trained_tokens << " of them trained";
   }
-  if (extent.valid_rows > 0) text << "; " << Counted(extent.valid_rows, "sequence") << " to evaluate on";
+  if (extent.valid_rows > 0)
+    text << "; " << Counted(extent.valid_rows, policy ? "prompt" : "sequence") << " to evaluate on";
   if (const BatchRamp ramp = BatchRampOf(config.run()); ramp.start > 0) {
     text << "\nsteps: " << extent.total_steps << ", of " << ramp.start << " to " << ramp.batch
          << " sequences each: " << ramp.increment << " more at a time over the first "

@@ -23,8 +23,10 @@
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
 #include "parallel/graph/costs.h"
+#include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
 #include "train/evaluation/best_evaluation.h"
+#include "train/evaluation/predictions.h"
 #include "train/methods/method.h"
 #include "train/report/report_client.h"
 #include "train/report/run_report.h"
@@ -67,7 +69,9 @@ class Run {
         data_(inputs.data),
         total_steps_(inputs.total_steps),
         start_at_(inputs.start),
-        answers_(config_.eval().generate() ? std::make_unique<AnswerEvaluator>(config_, *data_.valid) : nullptr),
+        answers_(config_.eval().generate() && !FactsOf(config_).on_completions()
+                     ? std::make_unique<AnswerEvaluator>(config_, *data_.valid)
+                     : nullptr),
         best_(config_.run(), BestBefore(config_, start_at_)),
         done_(start_at_.step),
         directory_(start_at_.output),
@@ -94,12 +98,12 @@ class Run {
     lock.RunBegins();
     if (job.rank() == 0) {
       WriteRecord(directory_, config_);
-      CutLog(directory_ / "log.jsonl", start_at_.step);
+      CutLog(directory_ / "log.jsonl", EvaluatesAtStart() ? -1 : start_at_.step);
       CutLog(directory_ / "rollouts.jsonl", start_at_.step);
       ReportOptions options = ReportOptionsOf(config_, screen);
       options.output = directory_;
       options.go_on = start_at_.same_run;
-      options.first_step = start_at_.step + 1;
+      options.first_step = start_at_.step + (EvaluatesAtStart() ? 0 : 1);
       report_.emplace(options);
     }
     peak_rate_ = MeasureMatrixRate(DTypeOf(config_.model()), trainer_.tensors()) * job.world();
@@ -109,12 +113,14 @@ class Run {
   void AllSteps() {
     const StopSignals signals(/*speaks=*/job_.rank() == 0);
     start_ = Clock::now();
+    if (EvaluatesAtStart()) EvaluateAtStart();
     bool asked = false, stops = best_.StopsRun();
     while (done_ < total_steps_ && !stops) {
       saver_->ThrowIfFailed();
       const LoggedStep logged = OneStepOrSave(++done_);
       asked |= trainer_.stop_agreed();
-      const bool improved = logged.evaluation && best_.Take(done_, logged.evaluation->loss);
+      const std::optional<double> found = CriterionOf(logged.evaluation);
+      const bool improved = found && best_.Take(done_, *found);
       stops = (asked || best_.StopsRun()) && method_->EndsWindow(done_);
       const bool last = stops || done_ == total_steps_;
       const int64_t steps_here = done_ - start_at_.step;
@@ -153,11 +159,10 @@ class Run {
 
  private:
   checkpoint::Progress ProgressAt(int64_t step, const std::optional<Evaluation>& evaluation = {}) {
-    checkpoint::Progress progress =
-        ProgressOf(config_, {.step = step,
-                             .updates = trainer_.optimizer().step(),
-                             .rows = data_.train->size(),
-                             .validation_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt});
+    checkpoint::Progress progress = ProgressOf(config_, {.step = step,
+                                                         .updates = trainer_.optimizer().step(),
+                                                         .rows = data_.train->size(),
+                                                         .validation_loss = CriterionOf(evaluation)});
     method_->AddTo(progress);
     best_.AddTo(progress);
     return progress;
@@ -291,16 +296,31 @@ class Run {
   Evaluation Evaluate(int64_t step) {
     const Span span(trace_.get(), "compute", "evaluate");
     const Clock::time_point start = Clock::now();
-    Evaluation evaluation = method_->Evaluate();
-    if (answers_) AddAnswers(step, evaluation.metrics);
+    Evaluation evaluation = method_->Evaluate(step);
+    if (answers_) {
+      evaluation.metrics.merge(answers_->Run(session_));
+      evaluation.predictions = PredictionLines(answers_->predictions());
+    }
     evaluation.seconds = SecondsSince(start);
+    const bool keeps = job_.rank() == 0 && !evaluation.predictions.empty();
+    if (keeps) WritePredictions(directory_, Concat("predictions-", step), evaluation.predictions);
+    evaluation.predictions.clear();
     return evaluation;
   }
 
-  // What the model writes, compared and kept.
-  void AddAnswers(int64_t step, MetricValues& metrics) {
-    metrics.merge(answers_->Run(session_));
-    if (job_.rank() == 0) WritePredictions(directory_, Concat("predictions-", step), answers_->predictions());
+  // Before the first step, in a run that does not resume.
+  bool EvaluatesAtStart() const { return config_.eval().at_start() && start_at_.step == 0; }
+
+  // It counts for no checkpoint, because none has these weights.
+  void EvaluateAtStart() {
+    LoggedStep logged{.step = 0, .total_steps = total_steps_};
+    logged.evaluation = Evaluate(0);
+    logged.elapsed_seconds = SecondsSince(start_);
+    if (report_) report_->Step(logged, /*logged=*/true);
+  }
+
+  static std::optional<double> CriterionOf(const std::optional<Evaluation>& evaluation) {
+    return evaluation ? evaluation->criterion() : std::nullopt;
   }
 
   void AddSpeed(const RowSource& rows, const std::vector<int64_t>& batch, LoggedStep& logged) const {

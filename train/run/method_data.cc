@@ -9,9 +9,9 @@ namespace trireme {
 std::optional<DataSets> OpenMethodData(const Config& config, const DataPlace& place) {
   const StageFacts& facts = FactsOf(config);
   if (facts.on_completions() ? !HasPrompts(config) : config.data().train().empty()) return {};
-  if (facts.method == MethodKind::kDistillation) return OpenTaught(config, place).data;
-  if (facts.method == MethodKind::kPolicy) {
-    const Prompts prompts = OpenPrompts(config, place);
+  if (facts.on_completions()) {
+    const bool taught = facts.method == MethodKind::kDistillation;
+    const Prompts prompts = taught ? OpenTaught(config, place) : OpenPrompts(config, place);
     ProbeRewards(config, prompts);
     return prompts.data;
   }

@@ -77,7 +77,7 @@ std::vector<double> PreferenceSteps(const Config& config, const std::vector<Row>
   }
   found.push_back(pass.metrics().at("rewards/margins"));
   const Evaluation evaluation = pass.Evaluate(list);
-  EXPECT_NEAR(evaluation.loss, found[2], 1e-5) << "the weights of the last step, without an update";
+  EXPECT_NEAR(evaluation.loss.value(), found[2], 1e-5) << "the weights of the last step, without an update";
   EXPECT_NEAR(evaluation.metrics.at("rewards/margins"), found[3], 1e-5);
   return found;
 }

@@ -41,6 +41,13 @@ TEST(Screen, PlainLinesForLoggedStepsAndEvaluations) {
             "0:50\nstep 100/200  eval loss 1.5000  token accuracy 0.7500  2.00 s\n");
 }
 
+TEST(Screen, AnEvaluationWithoutALossShowsWhatItIsJudgedBy) {
+  LoggedStep first{.step = 0, .total_steps = 200};
+  first.evaluation = Evaluation{.seconds = 2, .metrics = {{"best@4", 0.75}, {"reward", 0.5}}, .judged_by = "best@4"};
+  EXPECT_EQ(Shown({}, {{first, true}}), "step 0/200  eval best@4 0.7500  reward 0.500  2.00 s\n")
+      << "before the first step there is nothing else";
+}
+
 TEST(Screen, BarFillsTheRemainingWidth) {
   const std::string numbers = "50/200  loss 1.2500  1234 tokens/s  mfu 41.3 %  38.1 GiB  left 2:30";
   EXPECT_EQ(Shown({.bar = true, .columns = 80}, {{StepNumbered(50), false}}), "\r[==       ] " + numbers + "\x1b[K\n");

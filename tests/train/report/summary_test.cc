@@ -36,14 +36,17 @@ TEST(Summary, OfAPolicyTheRewardIsShown) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("policy_summary_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  std::ofstream(folder / "log.jsonl") << R"({"step":1,"loss":0.0,"reward":0.25})" << "\n"
-                                      << R"({"step":20,"loss":0.0,"reward":0.75})" << "\n";
+  std::ofstream(folder / "log.jsonl") << R"({"step":0,"eval_mean@1":0.125})" << "\n"
+                                      << R"({"step":1,"loss":0.0,"reward":0.25,"eval_mean@1":0.5})" << "\n"
+                                      << R"({"step":20,"loss":0.0,"reward":0.75,"eval_mean@1":0.25})" << "\n";
   Config config = ConfigOf(TUNING_FULL);
+  config.set_stage(STAGE_GRPO);
   config.mutable_run()->set_output(folder.string());
   const std::string text =
       EndSummary(config, {.step = 20, .total_steps = 20}, ReadCurves(folder / "log.jsonl"), "trireme");
   std::filesystem::remove_all(folder);
   EXPECT_NE(text.find("  reward 0.2500 at step 1, 0.7500 at step 20\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  eval mean@1 0.2500 at step 20, highest 0.5000 at step 1\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("loss 0.0000"), std::string::npos) << text;
 }
 

@@ -96,7 +96,7 @@ class Recorder : public Method {
   void AfterUpdate(int64_t step) override { script_.asked.push_back(Concat("updated ", step)); }
   bool EndsWindow(int64_t step) const override { return step % script_.window == 0; }
   bool EndsEpoch(int64_t step) override { return step % 4 == 0; }
-  Evaluation Evaluate() override {
+  Evaluation Evaluate(int64_t /*step*/) override {
     script_.asked.emplace_back("evaluate");
     return {.loss = 2.5, .metrics = {{"certainty", 0.5}}};
   }
@@ -196,6 +196,22 @@ TEST_F(LoopTest, AsksTheMethodStepByStep) {
   Script again;
   Train(again, "whole", {"run.save_every=4", "run.eval_every=3"});
   EXPECT_EQ(again.asked, std::vector<std::string>{"open"}) << "the run is complete";
+}
+
+TEST_F(LoopTest, EvaluatesBeforeTheFirstStep) {
+  Script method;
+  Train(method, "early", {"eval.at_start=true", "run.save_every=4"});
+  ASSERT_GT(method.asked.size(), 6u);
+  EXPECT_EQ(method.asked[4], "evaluate");
+  EXPECT_EQ(method.asked[5], "pass 1");
+  const std::vector<Json> log = Log("early");
+  ASSERT_EQ(log.size(), 7u);
+  EXPECT_EQ(log[0]["step"], 0);
+  EXPECT_EQ(log[0]["eval_loss"], 2.5);
+  EXPECT_FALSE(log[0].contains("loss"));
+  EXPECT_EQ(log[1]["loss"], 1) << "that of the first step, not a mean with the line before";
+  EXPECT_EQ(ReadManifest(CheckpointPath(Output("early"), 6)).progress().best().step(), 0)
+      << "no checkpoint has its weights";
 }
 
 TEST_F(LoopTest, EpochsAreTheMethods) {

@@ -11,7 +11,7 @@ DistillationRollouts::DistillationRollouts(Session& student, Reference& teacher,
     : student_(student),
       teacher_(teacher),
       config_(student.config()),
-      sampler_(config_, std::move(prompts), student.job()) {}
+      sampler_(config_, std::move(prompts), student.job(), TrainingDraw(config_)) {}
 
 std::vector<Rollout> DistillationRollouts::Given(const std::vector<int64_t>& prompts) const {
   std::vector<Rollout> rollouts;

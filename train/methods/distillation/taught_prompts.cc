@@ -10,6 +10,11 @@ Config OneAnswerPerRow(const Config& config) {
   Config data = config;
   data.mutable_data()->set_packing(false);
   data.mutable_data()->set_loss(LOSS_LAST_ROUND);
+  // Evaluations read prompts.
+  data.mutable_data()->clear_valid();
+  data.mutable_run()->set_eval_every(0);
+  data.mutable_run()->set_eval_every_epoch(false);
+  data.mutable_eval()->set_at_start(false);
   return data;
 }
 
@@ -23,6 +28,7 @@ Prompts OpenTaught(const Config& config, const DataPlace& place) {
                   .replay = {},
                   .sampled = taught};
   CheckCount(config, prompts);
+  OpenValidPrompts(config, place, prompts);
   return prompts;
 }
 

@@ -1,12 +1,16 @@
 #include "train/methods/policy/policy_prompts.h"
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "generation/text/prompts.h"
+#include "stages/evaluation_check.h"
 #include "stages/policy_check.h"
 #include "stages/sampler_check.h"
+#include "stages/stage.h"
 #include "train/plan/reward_graph.h"
 #include "train/rollouts/completion_endpoint.h"
+#include "train/rollouts/completion_scores.h"
 #include "train/rollouts/environment.h"
 #include "train/rollouts/followed_rollouts.h"
 #include "train/rollouts/replay.h"
@@ -15,6 +19,21 @@
 namespace trireme {
 
 namespace {
+
+void CheckCanBeRewarded(const Config& config, const PromptSet& prompts) {
+  if (config.rl().rewards().empty()) {
+    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ",
+                     Join(BuiltInRewards()));
+  }
+  if (!config.rl().environment().empty()) Environment(config, prompts);
+  for (const std::string& name : config.rl().rewards()) {
+    if (const std::optional<std::string> directory = RewardModelIn(name)) {
+      RewardGraph(config, *directory);
+    } else {
+      OpenReward(name, config)->CheckPrompts(prompts);
+    }
+  }
+}
 
 Prompts OpenReplay(const Config& config, int64_t vocabulary) {
   if (!config.rl().sampler().weights().empty()) {
@@ -52,18 +71,7 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
                      "rl.rollouts or rl.sampler.endpoint");
   }
   const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
-  if (config.rl().rewards().empty()) {
-    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ",
-                     Join(BuiltInRewards()));
-  }
-  if (!config.rl().environment().empty()) Environment(config, *sampled);
-  for (const std::string& name : config.rl().rewards()) {
-    if (const std::optional<std::string> directory = RewardModelIn(name)) {
-      RewardGraph(config, *directory);
-    } else {
-      OpenReward(name, config)->CheckPrompts(*sampled);
-    }
-  }
+  CheckCanBeRewarded(config, *sampled);
   if (outside && place.reports && sampled->size() > 0) {
     CompletionEndpoint(config,
                        {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
@@ -99,13 +107,34 @@ Prompts OpenPrompts(const Config& config, const DataPlace& place) {
                     : config.rl().rollouts().empty() ? OpenSampled(config, place)
                                                      : OpenReplay(config, place.vocabulary);
   CheckCount(config, prompts);
+  OpenValidPrompts(config, place, prompts);
   return prompts;
 }
 
+void OpenValidPrompts(const Config& config, const DataPlace& place, Prompts& prompts) {
+  if (!Evaluates(config)) {
+    if (!config.data().valid().empty() && place.reports) {
+      TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
+    }
+    return;
+  }
+  const Config sampling = EvaluationSampling(config);
+  const char* limit = config.eval().max_new_tokens() > 0 ? "eval.max_new_tokens" : "rl.max_new_tokens";
+  prompts.valid = std::make_shared<PromptSet>(
+      sampling, place.vocabulary, PromptKeys{.files = "data.valid", .limit = limit}, config.eval().records());
+  if (prompts.valid->size() == 0) throw InputError("data.valid: has no prompts to evaluate on");
+  CheckCanBeRewarded(sampling, *prompts.valid);
+  CheckScoreNames(*prompts.valid, config);
+  prompts.data.valid = prompts.valid->AsRows();
+}
+
 void ProbeRewards(const Config& config, const Prompts& prompts) {
-  if (!prompts.sampled) return;
   for (const std::string& name : config.rl().rewards()) {
-    if (!RewardModelIn(name)) OpenReward(name, config)->Probe(*prompts.sampled);
+    if (RewardModelIn(name)) continue;
+    const auto rewarded = {FactsOf(config).method == MethodKind::kPolicy ? prompts.sampled : nullptr, prompts.valid};
+    for (const auto& asked : rewarded) {
+      if (asked) OpenReward(name, config)->Probe(*asked);
+    }
   }
 }
 

@@ -54,6 +54,9 @@ void PolicySteps::Begin(const MethodRun& run) {
                                      .seed = static_cast<uint64_t>(config_.run().seed())});
   pass_ = std::make_unique<PolicyPass>(run.trainer, run.start.checkpoint);
   source_ = prompts_.replay ? prompts_.replay : parts_.source(prompts_, run.trainer, *pass_);
+  if (prompts_.valid) {
+    evaluation_ = std::make_unique<PolicyEvaluation>(run.trainer.session(), prompts_.valid, *source_);
+  }
   if (!config_.rl().sampler().weights().empty()) weights_ = std::make_unique<SamplerWeights>(run.trainer);
   path_ = run.start.output / "rollouts.jsonl";
 }
@@ -81,13 +84,18 @@ void PolicySteps::ShareWeights(int64_t step) {
   if (weights_) source_->UseWeights(weights_->Share((step - 1) / steps_, step - 1));
 }
 
-std::vector<Rollout> PolicySteps::Sample(int64_t step, const std::vector<int64_t>& prompts) {
-  if (!Samples(config_)) return source_->Take(step, prompts);
+void PolicySteps::WithLentMemory(const std::function<void()>& sample) {
   std::vector<ShardedOptimizer*> optimizers = {&trainer_->optimizer()};
   if (ValueModel* values = value_model()) optimizers.push_back(&values->trainer().optimizer());
   for (ShardedOptimizer* optimizer : optimizers) optimizer->LendMemory(config_.rl().offload_optimizer());
-  std::vector<Rollout> rollouts = source_->Take(step, prompts);
+  sample();
   for (ShardedOptimizer* optimizer : optimizers) optimizer->TakeMemoryBack();
+}
+
+std::vector<Rollout> PolicySteps::Sample(int64_t step, const std::vector<int64_t>& prompts) {
+  if (!Samples(config_)) return source_->Take(step, prompts);
+  std::vector<Rollout> rollouts;
+  WithLentMemory([&] { rollouts = source_->Take(step, prompts); });
   return rollouts;
 }
 
@@ -144,9 +152,10 @@ void PolicySteps::AfterUpdate(int64_t step) {
   if (Reference* reference = pass_->reference()) reference->Sync(step);
 }
 
-Evaluation PolicySteps::Evaluate() {
-  TRIREME_CHECK(false) << "completions have no valid rows";
-  return {};
+Evaluation PolicySteps::Evaluate(int64_t step) {
+  Evaluation evaluation;
+  WithLentMemory([&] { evaluation = evaluation_->Run(step); });
+  return evaluation;
 }
 
 void PolicySteps::AddTo(checkpoint::Progress& progress) const {

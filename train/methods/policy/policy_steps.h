@@ -10,6 +10,7 @@
 
 #include "train/methods/method.h"
 #include "train/methods/policy/policy.h"
+#include "train/methods/policy/policy_evaluation.h"
 #include "train/methods/policy/policy_prompts.h"
 #include "train/report/appended_file.h"
 #include "train/rollouts/sampler_weights.h"
@@ -42,8 +43,7 @@ class PolicySteps : public Method {
   // Whether the next step samples anew: log-probabilities before the first update of a sampling would be lost.
   bool EndsWindow(int64_t step) const override { return step % steps_ == 0; }
   bool EndsEpoch(int64_t step) override { return step % (steps_ * samplings_) == 0; }
-  // There are no valid rows.
-  Evaluation Evaluate() override;
+  Evaluation Evaluate(int64_t step) override;
   void AddTo(checkpoint::Progress& progress) const override;
 
  private:
@@ -51,8 +51,9 @@ class PolicySteps : public Method {
   void BeginSampling(int64_t step);
   // The completions of the sampling that begins with this step; where the run is one behind, the next one begins.
   std::vector<Rollout> TakeSampling(int64_t step);
-  // The prompts' completions; while this program samples them, what only updates need leaves its memory to it.
   std::vector<Rollout> Sample(int64_t step, const std::vector<int64_t>& prompts);
+  // While this program samples, what only updates need leaves its memory to it.
+  void WithLentMemory(const std::function<void()>& sample);
   // Gives the sampler outside the weights as they are, if that is due.
   void ShareWeights(int64_t step);
   // Appends the sampling's completions to rollouts.jsonl.
@@ -70,8 +71,9 @@ class PolicySteps : public Method {
   Trainer* trainer_ = nullptr;
   std::unique_ptr<PolicyPass> pass_;
   std::shared_ptr<RolloutSource> source_;
-  std::unique_ptr<SamplerWeights> weights_;  // with rl.sampler.weights
-  bool prepared_ = false;                    // the next sampling has begun
+  std::unique_ptr<PolicyEvaluation> evaluation_;  // with evaluations
+  std::unique_ptr<SamplerWeights> weights_;       // with rl.sampler.weights
+  bool prepared_ = false;                         // the next sampling has begun
   StepResult result_;
   std::filesystem::path path_;
   std::optional<AppendedFile> file_;  // on rank 0, from the first sampling on

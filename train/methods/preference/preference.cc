@@ -236,7 +236,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
   const int64_t global_batch = session_.config().run().global_batch();
   Evaluation evaluation;
   MetricMeans means;
-  double samples = 0;
+  double samples = 0, loss = 0;
   for (int64_t first = 0; first < rows.size(); first += global_batch) {
     std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
@@ -250,7 +250,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
     const AnswerTotals& kinds = prepared.totals.facts.Get<AnswerTotals>();
     const auto count = static_cast<double>(prepared.totals.samples);
     samples += count;
-    evaluation.loss += count * sums.at("loss");
+    loss += count * sums.at("loss");
     const bool pairs = FactsOf(session_.config()).records == Records::kPairs;
     const double good = pairs ? count : static_cast<double>(kinds.desirable);
     MetricValues metrics = MetricsOf(sums, prepared.totals);
@@ -261,7 +261,7 @@ Evaluation PreferencePass::Evaluate(const RowSource& rows) {
                         .chosen_tokens = static_cast<double>(kinds.chosen),
                         .rejected_tokens = static_cast<double>(kinds.rejected)});
   }
-  evaluation.loss /= samples;
+  evaluation.loss = loss / samples;
   evaluation.metrics = means.Take();
   return evaluation;
 }

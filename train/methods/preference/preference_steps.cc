@@ -48,7 +48,7 @@ class PreferenceSteps : public Method {
   }
 
   bool EndsEpoch(int64_t step) override { return feed_->EndsEpoch(step); }
-  Evaluation Evaluate() override { return pass_->Evaluate(*data_.valid); }
+  Evaluation Evaluate(int64_t /*step*/) override { return pass_->Evaluate(*data_.valid); }
   void AddTo(checkpoint::Progress& progress) const override {
     progress.mutable_objective_state()->Assign(pass_->state().begin(), pass_->state().end());
   }
