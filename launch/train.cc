@@ -98,7 +98,8 @@ Command TrainCommand() {
        .value_name = "FORM",
        .help = "what stdout shows of the steps: rich, one line that is redrawn, and plain where stdout is no terminal "
                "(the default); plain, a line per logged step; json, the lines of log.jsonl and nothing else: what is "
-               "said before and after the steps goes to stderr"},
+               "said before and after the steps goes to stderr; events, these and {\"step\", \"checkpoint\"} for each "
+               "checkpoint once it is complete"},
       {.name = "json", .help = "with --dry-run and --on: print only the step's time, one JSON object"}};
   for (Option option : TimeOptions()) {
     if (option.name == "on")

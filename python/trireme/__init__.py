@@ -2,7 +2,7 @@
 
     import trireme
     for event in trireme.train("run.yaml", ranks=4):
-        print(event["step"], event["loss"])
+        print(event["step"], event.get("loss"))
 
 The program runs as a child process with the same numbers as from a shell. Wrong input raises InputError (a ValueError), a failure
 RunError (a RuntimeError), each with the program's own message."""

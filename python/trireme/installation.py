@@ -83,6 +83,7 @@ def environment():
             put_first(variables, "LD_LIBRARY_PATH", torch / "lib")
         if "TRIREME_LIBPYTHON" not in variables and (path := libpython()):
             variables["TRIREME_LIBPYTHON"] = path
+    variables.setdefault("TRIREME_PYTHON", sys.executable)  # for reward functions: python:FILE.py:FUNCTION
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & variables.keys() and variables.get("OMP_NUM_THREADS") != "1":
         variables["GOMP_SPINCOUNT"] = SHORT_SPINS
     own = pathlib.Path(sys.prefix, "bin/mpirun")

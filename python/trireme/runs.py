@@ -6,15 +6,18 @@ import collections
 import json
 import os
 import pathlib
+import queue
 import signal
 import subprocess
 import tempfile
 import threading
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import installation
 
 KEPT_LINES = 200  # of stderr, for the message of an error
+
+Event = dict[str, Any]
 
 
 class RunError(RuntimeError):
@@ -27,11 +30,11 @@ def set_words(values: Mapping[str, Any] | None) -> list[str]:
     return [word for key, value in pairs for word in ("--set", f"{key}={value}")]
 
 
-def raise_for(status: int, lines: Sequence[str]) -> None:
+def raise_for(status: int, lines: Sequence[str], cause: BaseException | None = None) -> None:
     if status == 0:
         return
     text = "\n".join(line for line in lines if line.strip()) or f"exit status {status}, and no message"
-    raise installation.InputError(text) if status == 2 else RunError(text)
+    raise (installation.InputError(text) if status == 2 else RunError(text)) from cause
 
 
 def command(ranks: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -45,42 +48,104 @@ def command(ranks: int, words: Sequence[str]) -> tuple[list[str], dict[str, str]
     return ["bash", str(installation.scripts() / "run.sh"), *words], variables
 
 
-class Run:
-    """A training that was started by train(). Iterate over it for what log.jsonl gets, as it is logged: a dict per logged step or
-    evaluation. An error of the program is raised at the end of the iteration."""
+def kinds_of(event: Event) -> list[str]:
+    """Which callbacks an event is for."""
+    if "checkpoint" in event:
+        return ["on_save"]
+    return ["on_step", "on_evaluation"] if "eval_loss" in event else ["on_step"]
 
-    def __init__(self, config: Mapping[str, Any] | str | os.PathLike, ranks: int = 1, set: Mapping[str, Any] | None = None):
+
+class Run:
+    """A training that was started by train(). Iterate over it for its events, a dict each: a logged step as log.jsonl has it, with
+    the evaluation after it, or {"step", "checkpoint"} for a checkpoint that is complete. An error of the program, or of a
+    callback, is raised at the end of the iteration.
+
+    rewards: elements of rl.rewards: functions of TRL's, ms-swift's or verl's form, and texts as in RUN.yaml.
+    data, valid: rows (any iterable of dicts, read to its end first) or paths, as data.train and data.valid.
+    on_step, on_evaluation, on_save: called with each such event, in a thread of their own: the run does not wait for them."""
+
+    def __init__(self, config: Mapping[str, Any] | str | os.PathLike, ranks: int = 1, set: Mapping[str, Any] | None = None, *,
+                 rewards: Callable | str | Sequence[Callable | str] | None = None,
+                 data: Iterable[Mapping[str, Any]] | str | Sequence[str] | None = None,
+                 valid: Iterable[Mapping[str, Any]] | str | Sequence[str] | None = None,
+                 on_step: Callable[[Event], Any] | None = None, on_evaluation: Callable[[Event], Any] | None = None,
+                 on_save: Callable[[Event], Any] | None = None):
+        from . import callbacks
+        self._callbacks = callbacks.callbacks_of({"on_step": on_step, "on_evaluation": on_evaluation, "on_save": on_save})
+        self._callback_error: BaseException | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="trireme-")
-        path = str(config) if not isinstance(config, Mapping) else self._write(config)
-        words, variables = command(ranks, [path, "--report", "json", *set_words(set)])
-        self._said: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
-        self._process = subprocess.Popen(words, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                         stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._rewards = None
+        set = dict(set or {})
+        for key, given in (("data.train", data), ("data.valid", valid)):
+            if given is not None:
+                set[key] = callbacks.data_files(key.replace("data.train", "data").replace("data.valid", "valid"), given)
+        if rewards is not None:
+            set["rl.rewards"], self._rewards = callbacks.reward_elements(rewards, self._folder.name)
+        path = os.fspath(config) if not isinstance(config, Mapping) else self._write(config)
+        self._start(*command(ranks, [path, "--report", "events", *set_words(set)]))
 
     def _write(self, config: Mapping[str, Any]) -> str:
         path = pathlib.Path(self._folder.name, "run.yaml")
         path.write_text(json.dumps(config, indent=1))
         return str(path)
 
+    def _start(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        self._said: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
+        self._process = subprocess.Popen(words, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+        self._called: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._read, self._call)]
+        for thread in self._threads:
+            thread.start()
+
     def _listen(self) -> None:
         for line in self._process.stderr:
             self._said.append(line.rstrip("\n"))
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def _read(self) -> None:
+        """At once, so that the program never waits for this process."""
         for line in self._process.stdout:
             if line.startswith("{"):
-                yield json.loads(line)
+                self._called.put(json.loads(line))
+        self._called.put(None)
+
+    def _call(self) -> None:
+        while (event := self._called.get()) is not None:
+            try:
+                for kind in kinds_of(event) if self._callback_error is None else []:
+                    self._callbacks.get(kind, lambda event: None)(event)
+            except BaseException as error:
+                self._callback_error = error
+                self.stop()
+            self._events.put(event)
+        self._events.put(None)
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            while (event := self._events.get()) is not None:
+                yield event
+        except KeyboardInterrupt:  # as at a shell: it saves and ends
+            self.stop()
+            raise
+        self._events.put(None)  # for whoever iterates again
         self._end()
 
     def _end(self) -> None:
         status = self._process.wait()
-        self._listener.join()
-        self._folder.cleanup()
-        raise_for(status, self._said)
+        for thread in self._threads:
+            thread.join()
+        self._close()
+        if self._callback_error is not None:
+            raise self._callback_error
+        raise_for(status, self._said, self._rewards.last_error if self._rewards and status != 0 else None)
 
-    def wait(self) -> list[dict[str, Any]]:
+    def _close(self) -> None:
+        if self._rewards:
+            self._rewards.close()
+        self._folder.cleanup()
+
+    def wait(self) -> list[Event]:
         """All events that were not read yet, once the run has ended."""
         return list(self)
 
@@ -99,9 +164,10 @@ class Run:
 
     def __exit__(self, kind, error, trace) -> None:
         self.stop()
-        for _ in self._process.stdout:
-            pass
         self._process.wait()
+        for thread in self._threads:
+            thread.join()
+        self._close()
 
 
 train = Run

@@ -104,7 +104,8 @@ ReportForm ParseReportForm(const std::string& name) {
   if (name == "rich") return ReportForm::kRich;
   if (name == "plain") return ReportForm::kPlain;
   if (name == "json") return ReportForm::kJson;
-  throw InputError("--report ", name, ": wanted rich, plain or json");
+  if (name == "events") return ReportForm::kEvents;
+  throw InputError("--report ", name, ": wanted rich, plain, json or events");
 }
 
 ScreenOptions ScreenOf(bool under_mpi, ReportForm form) {
@@ -112,7 +113,8 @@ ScreenOptions ScreenOf(bool under_mpi, ReportForm form) {
   const bool is_terminal = under_mpi ? told != nullptr && std::string_view(told) == "1" : isatty(STDOUT_FILENO) == 1;
   return {.bar = is_terminal && form == ReportForm::kRich,
           .columns = ColumnsOf(STDOUT_FILENO),
-          .json = form == ReportForm::kJson};
+          .json = form == ReportForm::kJson || form == ReportForm::kEvents,
+          .saves = form == ReportForm::kEvents};
 }
 
 void Screen::Show(const LoggedStep& step, bool logged) {

@@ -15,14 +15,16 @@ enum class ReportForm {
   kRich,   // one line that is redrawn; plain where stdout is no terminal
   kPlain,  // a line per logged step
   kJson,   // the same lines as in log.jsonl, and nothing else
+  kEvents  // the same, and a line for each checkpoint once it is complete
 };
 // An input error if it is no form's name.
 ReportForm ParseReportForm(const std::string& name);
 
 struct ScreenOptions {
-  bool bar = false;   // a line that is redrawn; otherwise plain lines
-  int columns = 80;   // of the terminal
-  bool json = false;  // JSON lines alone: notices go to stderr
+  bool bar = false;    // a line that is redrawn; otherwise plain lines
+  int columns = 80;    // of the terminal
+  bool json = false;   // JSON lines alone: notices go to stderr
+  bool saves = false;  // of checkpoints, too
 };
 
 // Options for this process's stdout. Under mpirun every rank's stdout looks like a terminal, so that only

@@ -39,6 +39,10 @@ Json QuestionAbout(const Judged& one) {
           {"columns", one.prompt->record}};
 }
 
+Rollout ProbeRollout(const PolicyPrompt& prompt) {
+  return {.prompt = prompt.text, .completion = "42", .prompt_ids = prompt.ids, .completion_ids = {prompt.ids.back()}};
+}
+
 double RewardIn(const Json& answer, const std::string& text, const std::string& who, const std::string& wanted) {
   if (answer.is_null()) return std::numeric_limits<double>::quiet_NaN();
   constexpr double kLargest = 1e15;  // its square fits in fp32

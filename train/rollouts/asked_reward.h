@@ -42,6 +42,8 @@ class AskedReward : public Reward {
 
 // What is asked about a completion: prompt, completion, their ids, truncated, and the record's columns.
 Json QuestionAbout(const Judged& one);
+// A completion to probe a reward with before there are any.
+Rollout ProbeRollout(const PolicyPrompt& prompt);
 // A number, or NaN for null; `wanted` says in the error what an answer should have been, `who` who gave it.
 double RewardIn(const Json& answer, const std::string& text, const std::string& who, const std::string& wanted);
 

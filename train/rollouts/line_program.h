@@ -13,9 +13,10 @@ namespace trireme {
 
 class LineProgram {
  public:
-  // command: for the shell; who: it in errors, "the reward program NAME"; seconds: for the lines of one call.
-  LineProgram(std::string command, std::string who, double seconds)
-      : command_(std::move(command)), who_(std::move(who)), seconds_(seconds) {}
+  // command: for the shell; who: it in errors, "the reward program NAME"; seconds: for the lines of one call; asked:
+  // what a line is about, in errors.
+  LineProgram(std::string command, std::string who, double seconds, std::string asked = "completions")
+      : command_(std::move(command)), who_(std::move(who)), seconds_(seconds), asked_(std::move(asked)) {}
   ~LineProgram() { Stop(); }
   LineProgram(const LineProgram&) = delete;
   LineProgram& operator=(const LineProgram&) = delete;
@@ -42,6 +43,7 @@ class LineProgram {
 
   const std::string command_, who_;
   const double seconds_;
+  const std::string asked_;
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string unread_;

@@ -18,8 +18,7 @@ std::vector<double> RewardProgram::Ask(std::span<const Judged> completions) {
 void RewardProgram::Probe(const PromptSet& prompts) {
   if (options().skip_failures || prompts.size() == 0) return;
   const PolicyPrompt& prompt = prompts.at(0);
-  const Rollout rollout{
-      .prompt = prompt.text, .completion = "42", .prompt_ids = prompt.ids, .completion_ids = {prompt.ids.back()}};
+  const Rollout rollout = ProbeRollout(prompt);
   const Judged one{&prompt, &rollout};
   try {
     for (int asked = 0; asked < 2; ++asked) Ask({&one, 1});

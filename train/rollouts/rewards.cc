@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "data/record_fields.h"
 #include "stages/policy_check.h"
+#include "train/rollouts/python_reward.h"
 #include "train/rollouts/reward_endpoint.h"
 #include "train/rollouts/reward_program.h"
 
@@ -30,7 +31,7 @@ TRIREME_REWARDS(DECLARE)
 
 namespace {
 
-constexpr char kProgram[] = "program:";
+constexpr char kProgram[] = "program:", kPython[] = "python:";
 
 struct BuiltIn {
   const char* name;
@@ -83,12 +84,17 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
     if (command.empty()) throw InputError("rl.rewards has 'program:' without a command; write program:./reward.py");
     return std::make_unique<RewardProgram>(AskedRewardOptionsOf(command, LogNameOf(name), config.rl()));
   }
+  if (name.starts_with(kPython)) {
+    const std::string target = name.substr(std::string(kPython).size());
+    return std::make_unique<PythonReward>(AskedRewardOptionsOf(target, LogNameOf(name), config.rl()));
+  }
   if (name.find("://") != std::string::npos) {
     return std::make_unique<RewardEndpoint>(AskedRewardOptionsOf(name, LogNameOf(name), config.rl()));
   }
   const auto found = std::ranges::find_if(List(), [&](const BuiltIn& one) { return name == one.name; });
   if (found != List().end()) return std::make_unique<BuiltInReward>(*found, config);
-  throw InputError("rl.rewards has '", name, "'; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ",
+  throw InputError("rl.rewards has '", name,
+                   "'; wanted python:FILE.py:FUNCTION, program:COMMAND, http://HOST:PORT/PATH, model:DIR or one of ",
                    Join(BuiltInRewards()));
 }
 
@@ -101,6 +107,7 @@ std::string LogNameOf(const std::string& name) {
     const std::filesystem::path path = std::filesystem::path(*directory + "/.").lexically_normal().parent_path();
     return path.filename().empty() ? name : path.filename().string();
   }
+  if (name.starts_with(kPython)) return PythonFunctionIn(name);
   if (!name.starts_with(kProgram)) return name;
   std::istringstream words(name.substr(std::string(kProgram).size()));
   std::string first;

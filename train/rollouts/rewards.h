@@ -29,6 +29,8 @@ class Reward {
   virtual std::vector<double> Of(std::span<const Judged> completions) = 0;
   // Refuses prompts that lack a column which it needs.
   virtual void CheckPrompts(const PromptSet& /*prompts*/) const {}
+  // Refuses code of the user's that cannot be asked at all. On one rank, since it is started for this.
+  virtual void CheckCode(const PromptSet& /*prompts*/) {}
   // Refuses what would fail at the first sampling, by asking about a prompt; for a run that is only planned.
   virtual void Probe(const PromptSet& /*prompts*/) {}
   // How often it has failed so far and was asked again, or given up.
@@ -39,12 +41,13 @@ class Reward {
 using RewardFunction = double (*)(const Judged& one, const Config& config);
 
 std::vector<std::string> BuiltInRewards();
-// A name of the list, program:COMMAND, or http://HOST:PORT/PATH. Refuses others.
+// A name of the list, python:FILE.py:FUNCTION, program:COMMAND, or http://HOST:PORT/PATH. Refuses others.
 std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config);
 // Whether it is one of the list that compares the completion's answer with the prompt's.
 bool ComparesAnswers(const std::string& name);
-// How a reward is called in logs: its name, of a model that of its directory, or of a program that of its first file
-// with an extension, as reward of program:python3 ./reward.py, otherwise of the command; of an endpoint its address.
+// How a reward is called in logs: its name, of a model that of its directory, of a Python function its own, of a
+// program that of its first file with an extension, as reward of program:python3 ./reward.py, otherwise of the command;
+// of an endpoint its address.
 std::string LogNameOf(const std::string& name);
 
 }  // namespace trireme

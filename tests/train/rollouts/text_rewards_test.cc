@@ -61,6 +61,7 @@ TEST(TextRewardsTest, UnknownNamesAreRefused) {
   EXPECT_EQ(LogNameOf("program:./my/reward.py --fast"), "reward");
   EXPECT_EQ(LogNameOf("program:python3.11 ./my/reward.py a.b"), "reward");
   EXPECT_EQ(LogNameOf("program:/bin/judge"), "judge");
+  EXPECT_EQ(LogNameOf("python:./my/reward.py:score"), "score");
 }
 
 }  // namespace

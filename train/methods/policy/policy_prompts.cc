@@ -20,17 +20,21 @@ namespace trireme {
 
 namespace {
 
-void CheckCanBeRewarded(const Config& config, const PromptSet& prompts) {
+void CheckCanBeRewarded(const Config& config, const PromptSet& prompts, bool reports) {
   if (config.rl().rewards().empty()) {
-    throw InputError("rl.rewards is empty; wanted program:COMMAND, http://HOST:PORT/PATH, model:DIR or some of ",
-                     Join(BuiltInRewards()));
+    throw InputError(
+        "rl.rewards is empty; wanted python:FILE.py:FUNCTION, program:COMMAND, http://HOST:PORT/PATH, model:DIR or "
+        "some of ",
+        Join(BuiltInRewards()));
   }
   if (!config.rl().environment().empty()) Environment(config, prompts);
   for (const std::string& name : config.rl().rewards()) {
     if (const std::optional<std::string> directory = RewardModelIn(name)) {
       RewardGraph(config, *directory);
     } else {
-      OpenReward(name, config)->CheckPrompts(prompts);
+      const std::unique_ptr<Reward> reward = OpenReward(name, config);
+      reward->CheckPrompts(prompts);
+      if (reports) reward->CheckCode(prompts);
     }
   }
 }
@@ -71,7 +75,7 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
                      "rl.rollouts or rl.sampler.endpoint");
   }
   const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
-  CheckCanBeRewarded(config, *sampled);
+  CheckCanBeRewarded(config, *sampled, place.reports);
   if (outside && place.reports && sampled->size() > 0) {
     CompletionEndpoint(config,
                        {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})
@@ -123,7 +127,7 @@ void OpenValidPrompts(const Config& config, const DataPlace& place, Prompts& pro
   prompts.valid = std::make_shared<PromptSet>(
       sampling, place.vocabulary, PromptKeys{.files = "data.valid", .limit = limit}, config.eval().records());
   if (prompts.valid->size() == 0) throw InputError("data.valid: has no prompts to evaluate on");
-  CheckCanBeRewarded(sampling, *prompts.valid);
+  CheckCanBeRewarded(sampling, *prompts.valid, place.reports);
   CheckScoreNames(*prompts.valid, config);
   prompts.data.valid = prompts.valid->AsRows();
 }
