@@ -4,6 +4,7 @@
 
 PLAN=()
 launch_lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$launch_lib/mpi.sh"  # where mpirun is
 
 die() { echo "$(basename "$0"): $*" >&2; exit 2; }
 
@@ -72,6 +73,8 @@ mpirun_options() {
     "communicators are bootstrapped over MPI, in the order of mpirun's ranks (docs/launch.md)" >&2
   cores=$(($(count_cores) / ranks))
   MPIRUN=(mpirun --allow-run-as-root)
+  # Called by its path, mpirun also finds itself on other hosts, where that folder is on no PATH either.
+  case $(command -v mpirun) in /usr/lib64/*) MPIRUN[0]=$(command -v mpirun) ;; esac
   if [ "$cores" -ge 1 ] && [ "$ranks" -gt 1 ]; then
     MPIRUN+=(--map-by "ppr:$ranks:node:pe=$cores" --bind-to core)
   else  # fewer cores than ranks: a waiting rank yields; or a single rank, which uses them all

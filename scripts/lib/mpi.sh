@@ -1,5 +1,11 @@
 # For scripts to source: a single way to start ranks. `trireme_mpirun N COMMAND…` runs N ranks on this machine.
 # Not for several hosts.
+
+# openEuler and Fedora keep Open MPI in a folder that is on PATH only after `module load mpi`.
+if ! command -v mpirun >/dev/null && [ -x "/usr/lib64/openmpi/bin/mpirun" ]; then
+  export PATH="$PATH:/usr/lib64/openmpi/bin"
+fi
+
 trireme_mpirun() {
   local ranks=$1
   shift
