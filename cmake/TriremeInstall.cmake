@@ -39,6 +39,6 @@ install(FILES LICENSE DESTINATION share/doc/trireme COMPONENT Program)
 set(python_part COMPONENT Python EXCLUDE_FROM_ALL)
 install(DIRECTORY python/trireme/ DESTINATION . ${python_part} FILES_MATCHING PATTERN "*.py" PATTERN "py.typed")
 install(PROGRAMS scripts/quickstart scripts/run.sh scripts/run_multinode.sh DESTINATION scripts ${python_part})
-install(PROGRAMS scripts/lib/bind_cores scripts/lib/count_answers scripts/lib/explain_mpirun scripts/lib/same_losses scripts/lib/start_agent
+install(PROGRAMS scripts/lib/bind_cores scripts/lib/count_answers scripts/lib/explain_mpirun scripts/lib/rank_table scripts/lib/same_losses scripts/lib/start_agent
   scripts/lib/win_rate scripts/lib/launch.sh scripts/lib/mpi.sh DESTINATION scripts/lib ${python_part})
 install(DIRECTORY examples/weekdays DESTINATION examples ${python_part})

@@ -3,6 +3,8 @@
 #   scripts/run_multinode.sh --hostfile HOSTS RUN.yaml     once, on the first node; mpirun reaches the others by ssh
 #   NNODES=2 NODE_RANK=0 MASTER_ADDR=IP TRIREME_TOKEN=WORD scripts/run_multinode.sh RUN.yaml
 #                                                          on every node, with its NODE_RANK, as for torchrun; no ssh
+# HOSTS has one host per line, or is a rank table (hccl.json). RANK_TABLE_FILE in the environment of every node names a
+# table that says what NNODES, NODE_RANK and MASTER_ADDR would.
 # MASTER_PORT (29500) must be free on node 0. NPROC_PER_NODE: ranks per node, by default its devices. Ctrl-C or SIGTERM on
 # any node: the run saves and stops.
 set -euo pipefail
@@ -21,6 +23,26 @@ if [ "${1:-}" = --hostfile ]; then
 fi
 [ $# -gt 0 ] || die "usage: scripts/run_multinode.sh [--hostfile HOSTS] RUN.yaml"
 program=$(find_program)
+if [ -n "$hosts" ] && [ -n "${RANK_TABLE_FILE:-}" ]; then
+  die "--hostfile $hosts and RANK_TABLE_FILE=$RANK_TABLE_FILE both name the hosts; leave one out"
+elif [ -n "$hosts" ] && grep -qm1 '^[[:space:]]*{' "$hosts"; then
+  use_rank_table "$hosts"
+  [ "$TABLE_NODE" = 0 ] ||
+    die "--hostfile $hosts: this host has index $TABLE_NODE in the rank table; start on its first, ${TABLE_HOSTS%%,*}"
+  hosts=$(mktemp)
+  trap 'rm -f "$hosts"' EXIT
+  tr ',' '\n' <<<"$TABLE_HOSTS" >"$hosts"
+elif [ -n "${RANK_TABLE_FILE:-}" ]; then
+  use_rank_table "$RANK_TABLE_FILE"
+  agrees() { # NAME VALUE: unset, or the same
+    [ "${!1:-$2}" = "$2" ] || die "$1 is ${!1}, but by the rank table $RANK_TABLE_FILE it is $2; unset one"
+    declare -g "$1=$2"
+  }
+  agrees NNODES "$TABLE_SERVERS"
+  agrees NODE_RANK "$TABLE_NODE"
+  MASTER_ADDR=${MASTER_ADDR:-${TABLE_HOSTS%%,*}}  # another of node 0's addresses, as a cluster's operator sets it, is as good
+  [ "$TABLE_SERVERS" -gt 1 ] || exec "$here/run.sh" "$@"
+fi
 ranks=$(ranks_a_host "$program")
 mpirun_options "$ranks" "$program"
 if [ -n "${HCCL_SOCKET_IFNAME:-}" ]; then  # MPI uses the same network as HCCL

@@ -62,6 +62,27 @@ find_program() {
   realpath "$program"
 }
 
+# TABLE_*, from a rank table: its number of servers, their addresses with commas, and this host's index (or NODE_RANK). Its
+# devices per server become NPROC_PER_NODE, and which they are reaches the ranks (bind_cores).
+use_rank_table() { # FILE
+  local answer key value
+  answer=$("$launch_lib/rank_table" "$1" ${NODE_RANK:+--node "$NODE_RANK"}) || exit 2
+  [ -z "${ASCEND_RT_VISIBLE_DEVICES:-}" ] ||
+    die "ASCEND_RT_VISIBLE_DEVICES=$ASCEND_RT_VISIBLE_DEVICES and the rank table $1 both choose devices; unset one"
+  while IFS='=' read -r key value; do
+    case $key in
+      servers) TABLE_SERVERS=$value ;;
+      hosts) TABLE_HOSTS=$value ;;
+      node) TABLE_NODE=$value ;;
+      devices) export TRIREME_RANK_TABLE_DEVICES=$value ;;
+      ranks)
+        [ "${NPROC_PER_NODE:-$value}" = "$value" ] ||
+          die "NPROC_PER_NODE is $NPROC_PER_NODE, but the rank table $1 has $value devices per server; unset one"
+        NPROC_PER_NODE=$value ;;
+    esac
+  done <<<"$answer"
+}
+
 # MPIRUN: mpirun and its options for this many ranks per host of PROGRAM. Each gets its own cores if there are enough, and
 # the variables that are read by this program, CANN, CUDA, torch, hubs and trackers are sent to every host: their names are
 # options, their values travel over MPI's own connections. RANK: what each rank runs; on hosts with NPUs it moves to the
@@ -69,8 +90,8 @@ find_program() {
 mpirun_options() {
   local ranks=$1 program=$2 cores name
   command -v mpirun >/dev/null || die "mpirun was not found on PATH; scripts/setup installs Open MPI"
-  [ -z "${RANK_TABLE_FILE:-}" ] || echo "$(basename "$0"): RANK_TABLE_FILE=$RANK_TABLE_FILE is not read: HCCL's" \
-    "communicators are bootstrapped over MPI, in the order of mpirun's ranks (docs/launch.md)" >&2
+  [ -z "${RANK_TABLE_FILE:-}" ] || [ -n "${TABLE_HOSTS:-}" ] || echo "$(basename "$0"): RANK_TABLE_FILE=$RANK_TABLE_FILE is not" \
+    "read: the allocation names the hosts, and HCCL's communicators are bootstrapped over MPI (docs/launch.md)" >&2
   cores=$(($(count_cores) / ranks))
   MPIRUN=(mpirun --allow-run-as-root)
   # Called by its path, mpirun also finds itself on other hosts, where that folder is on no PATH either.
