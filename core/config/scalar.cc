@@ -1,16 +1,20 @@
 // Conversion between YAML and Protobuf values, by the field's type.
 #include "core/config/scalar.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/config/options.pb.h"
 #include "core/config/schema.h"
+#include "core/config/scope.h"
+#include "core/config/scope.pb.h"
 #include "core/config/yaml_document.h"
 
 namespace trireme {
@@ -104,6 +108,17 @@ std::string DoubleText(double value) {
   return text;
 }
 
+// "python:FILE.py:FUNCTION" of an item {python: FILE.py:FUNCTION}, where the schema lets one have that key.
+std::optional<std::string> TextOfKeyed(const YAML::Node& node, const FieldDescriptor& field) {
+  if (!node.IsMap() || node.size() != 1 || !field.options().HasExtension(schema::item_keys)) return std::nullopt;
+  const auto entry = *node.begin();
+  if (!entry.first.IsScalar() || !entry.second.IsScalar()) return std::nullopt;
+  const std::string key = entry.first.Scalar();
+  const std::vector<std::string> known = Split(field.options().GetExtension(schema::item_keys), ", ");
+  if (std::ranges::find(known, key) == known.end()) return std::nullopt;
+  return Concat(key, ":", entry.second.Scalar());
+}
+
 }  // namespace
 
 bool ReadScalar(const YAML::Node& node, const FieldDescriptor& field, Message& section) {
@@ -126,6 +141,10 @@ bool ReadScalar(const YAML::Node& node, const FieldDescriptor& field, Message& s
 }
 
 bool AddItem(const YAML::Node& node, const FieldDescriptor& field, Message& section) {
+  if (const std::optional<std::string> text = TextOfKeyed(node, field)) {
+    section.GetReflection()->AddString(&section, &field, *text);
+    return true;
+  }
   if (!node.IsScalar()) return false;
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
     section.GetReflection()->AddString(&section, &field, node.Scalar());

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/base/error.h"
 #include "core/config/schema.h"
 
 namespace trireme {
@@ -107,6 +108,18 @@ TEST(LoadTest, SetTakesASectionAndKeepsItsOtherKeys) {
 TEST(LoadTest, SetValueMayHoldAnEqualsSign) {
   EXPECT_EQ(ParseConfig("", "x", {"run.output=runs/lr=1"}).run().output(), "runs/lr=1");
   EXPECT_EQ(ParseConfig("", "x", {"run.output=\"\""}).run().output(), "");
+}
+
+TEST(LoadTest, ARewardMayBeAKeyWithItsValue) {
+  const char* text = "stage: grpo\nrl: {rewards: [{python: \"./mine.py:score\"}, accuracy, {model: DIR}]}\n";
+  const Config config = ParseConfig(text, "run.yaml");
+  ASSERT_EQ(config.rl().rewards_size(), 3);
+  EXPECT_EQ(config.rl().rewards(0), "python:./mine.py:score");
+  EXPECT_EQ(config.rl().rewards(1), "accuracy");
+  EXPECT_EQ(config.rl().rewards(2), "model:DIR");
+  EXPECT_THROW(ParseConfig("stage: grpo\nrl: {rewards: [{lisp: score}]}\n", "run.yaml"), Error);
+  EXPECT_THROW(ParseConfig("stage: grpo\nrl: {rewards: [{python: a, model: b}]}\n", "run.yaml"), Error);
+  EXPECT_THROW(ParseConfig("data: {train: [{python: a.jsonl}]}\n", "run.yaml"), Error) << "no other list has it";
 }
 
 TEST(LoadTest, OneValueIsAListOfOne) {
