@@ -9,6 +9,10 @@ set(own_libraries)
 set(folders "${PROJECT_SOURCE_DIR}")  # that this configuration has: the twin's only with the twin
 while(folders)
   list(POP_FRONT folders folder)
+  get_property(left_out DIRECTORY "${folder}" PROPERTY EXCLUDE_FROM_ALL)
+  if(left_out)  # CUDA's provider, built for its test beside the twin, has libraries of the same names
+    continue()
+  endif()
   get_property(below DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
   list(APPEND folders ${below})
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
