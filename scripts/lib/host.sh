@@ -29,7 +29,8 @@ check_compiler() {
 
 find_python() { # the system's if it is one of PYTHONS, else another that is installed
   local python version wanted
-  for python in /usr/bin/python3 $(for wanted in $PYTHONS; do command -v "python$wanted" || true; done); do
+  local system=${SYSTEM_PYTHON:-/usr/bin/python3}
+  for python in "$system" $(for wanted in $PYTHONS; do command -v "python$wanted" || true; done); do
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
     for wanted in $PYTHONS; do
       if [ "$version" = "$wanted" ]; then
@@ -38,7 +39,8 @@ find_python() { # the system's if it is one of PYTHONS, else another that is ins
       fi
     done
   done
-  die "Python ${PYTHONS// / or } was not found (python3 is $(/usr/bin/python3 --version 2>&1)), and torch_npu $TORCH_NPU has wheels for no other; install package python${PYTHONS%% *}"
+  die "Python ${PYTHONS// / or } was not found ($system is $("$system" --version 2>&1)), and torch_npu $TORCH_NPU has wheels for no other;" \
+    "install package python${PYTHONS%% *}, or put one of uv's on PATH (uv python install ${PYTHONS%% *})"
 }
 
 need_space() { # GIB, in the folder of the clone
