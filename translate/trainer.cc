@@ -16,10 +16,10 @@ namespace {
 void Reporters(const Setting& setting, Translation& result) {
   std::vector<std::string> names;
   for (const std::string& value : setting.values) {
-    if (value == "wandb" || value == "swanlab") {
+    if (IsReporter(value)) {
       names.push_back(value);
     } else if (value != "tensorboard" && value != "none" && value != "all") {
-      result.Refuse(setting.origin, Concat("run.report_to has wandb and swanlab, not ", value));
+      result.Refuse(setting.origin, Concat("run.report_to has wandb, swanlab, mlflow and trackio, not ", value));
     }
   }
   if (names.empty()) return result.LeaveOut(setting.origin, "log.jsonl and TensorBoard's events are always written");
@@ -125,6 +125,10 @@ int LauncherNumber(const std::string& launcher, const std::string& option, int o
 }
 
 }  // namespace
+
+bool IsReporter(const std::string& name) {
+  return name == "wandb" || name == "swanlab" || name == "mlflow" || name == "trackio";
+}
 
 std::vector<RuleRow> TrainerRules() {
   return {

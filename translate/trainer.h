@@ -5,6 +5,9 @@
 
 namespace trireme {
 
+// Whether run.report_to has a service of this name.
+bool IsReporter(const std::string& name);
+
 std::vector<RuleRow> TrainerRules();
 // Rows of `more` come first.
 std::vector<RuleRow> WithTrainerRules(std::vector<RuleRow> more);

@@ -33,8 +33,7 @@ Rule NeverAsMinusOne(const std::string& key) {
 void Loggers(const Setting& setting, Translation& result) {
   std::vector<std::string> names;
   for (const std::string& value : setting.values) {
-    if (value == "wandb" || value == "swanlab") names.push_back(value);
-    if (value == "mlflow") result.Refuse(setting.origin, "run.report_to has wandb and swanlab");
+    if (IsReporter(value)) names.push_back(value);
   }
   names.empty() ? result.LeaveOut(setting.origin, "log.jsonl and TensorBoard's events are always written")
                 : result.Set("run.report_to", names, setting.origin);

@@ -70,7 +70,7 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
       "actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
       "actor_rollout_ref.rollout.n=5 actor_rollout_ref.actor.use_kl_loss=True "
       "actor_rollout_ref.actor.kl_loss_coef=0.01 "
-      "trainer.save_freq=-1 trainer.total_epochs=15 trainer.logger=['console','wandb']";
+      "trainer.save_freq=-1 trainer.total_epochs=15 trainer.logger=['console','wandb','mlflow']";
   const Config config = ConfigOf(TranslatedCommand(line));
   EXPECT_EQ(config.rl().group(), 5);
   EXPECT_EQ(config.run().global_batch(), 1280);
@@ -85,6 +85,7 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
   EXPECT_EQ(config.parallel().zero(), 3);
   EXPECT_EQ(config.optimizer().schedule(), LR_CONSTANT);
   EXPECT_EQ(config.run().report_to(0), "wandb");
+  EXPECT_EQ(config.run().report_to(1), "mlflow");
   const std::string refused =
       AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
   EXPECT_NE(refused.find("use_kl_in_reward"), std::string::npos) << refused;

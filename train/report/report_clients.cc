@@ -15,7 +15,9 @@
 // clang-format off
 #define TRIREME_REPORT_CLIENTS(CLIENT)   \
   CLIENT(WandbClient)                    \
-  CLIENT(SwanlabClient)
+  CLIENT(SwanlabClient)                  \
+  CLIENT(MlflowClient)                   \
+  CLIENT(TrackioClient)
 // clang-format on
 
 namespace trireme {

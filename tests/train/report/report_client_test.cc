@@ -1,4 +1,4 @@
-// wandb and SwanLab as reporters, with stand-ins for their packages that record what they are told. What the packages
+// Services as reporters, with stand-ins for their packages that record what they are told. What the packages
 // themselves make of it is not tested here: they are large, and need no change of ours to change.
 #include "train/report/report_client.h"
 
@@ -42,12 +42,50 @@ def log(values, step): tell("log", [step, values])
 def finish(): tell("finish", None)
 )";
 
+// Refuses names as MLflow does.
+constexpr const char* kMlflow = R"(
+import json, os, posixpath, re, types
+def tell(call, told): print(call, json.dumps(told), file=file, flush=True)
+def set_tracking_uri(uri):
+    global file, address
+    address = uri
+    file = open(os.path.join(os.environ["TOLD_IN"], "told"), "w")
+    tell("uri", uri)
+def get_tracking_uri(): return address
+def set_experiment(name): tell("experiment", name)
+def start_run(run_name):
+    tell("run", run_name)
+    return types.SimpleNamespace(info=types.SimpleNamespace(run_id="1"))
+def log_params(told): tell("params", told)
+def log_metrics(values, step):
+    assert len(values) <= 1000, len(values)
+    for name in values:
+        assert re.match(r"^[/\w.\- :]*$", name) and posixpath.normpath(name) == name and len(name) <= 250, name
+    tell("log", [step, values])
+def end_run(): tell("finish", None)
+)";
+
+constexpr const char* kTrackio = R"(
+import json, os
+def tell(call, told): print(call, json.dumps(told), file=file, flush=True)
+def init(**told):
+    global file
+    file = open(os.path.join(os.environ["TOLD_IN"], "told"), "w")
+    tell("init", [os.environ.get("TRACKIO_DIR"), told])
+def log(values, step): tell("log", [step, values])
+def finish(): tell("finish", None)
+)";
+
 class ReportClients : public testing::Test {
  protected:
   ReportClients() : folder_(testing::TempDir() + "trireme_clients_" + std::to_string(getpid())) {
     std::filesystem::create_directories(folder_ / "output");
-    for (const char* name : {"WANDB_MODE", "WANDB_API_KEY", "SWANLAB_MODE", "SWANLAB_API_KEY"}) unsetenv(name);
+    for (const char* name : {"WANDB_MODE", "WANDB_API_KEY", "SWANLAB_MODE", "SWANLAB_API_KEY", "MLFLOW_TRACKING_URI",
+                             "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL", "TRACKIO_DIR"}) {
+      unsetenv(name);
+    }
     setenv("PYTHONPATH", folder_.c_str(), 1);
+    setenv("TOLD_IN", (folder_ / "output").c_str(), 1);
   }
   ~ReportClients() override { std::filesystem::remove_all(folder_); }
 
@@ -105,6 +143,52 @@ TEST_F(ReportClients, SwanlabIsToldOfTheRunAndItsSteps) {
   ExpectSteps(told);
 }
 
+TEST_F(ReportClients, MlflowIsToldOfTheRunAndItsSteps) {
+  const std::string told = Told("mlflow", kMlflow);
+  EXPECT_TRUE(told.starts_with("uri \"sqlite:///" + (folder_ / "output" / "mlflow.db").string() +
+                               "\"\nexperiment \"boats\"\nrun \"first\"\nparams {\"run.steps\": 3}\n"))
+      << told;
+  ExpectSteps(told);
+  setenv("MLFLOW_TRACKING_URI", "http://tracker:5000", 1);
+  EXPECT_TRUE(Told("mlflow", kMlflow).starts_with("uri \"http://tracker:5000\"\n"));
+}
+
+TEST_F(ReportClients, MlflowGetsNamesThatItTakes) {
+  std::ofstream(folder_ / "mlflow.py") << kMlflow;
+  LoggedStep step{.step = 1, .loss = 2.5, .steps_here = 1};
+  step.metrics["rewards/program:python3 a.py --to=(b|c)/mean"] = 1;
+  step.metrics["rewards/http://host:1/score/mean"] = 2;
+  step.metrics["rewards/" + std::string(300, 'x') + "/mean"] = 3;
+  step.metrics["rewards/" + std::string(300, 'x') + "/std"] = 4;
+  for (int i = 0; i < 1000; ++i) step.metrics["load_" + std::to_string(i)] = i;
+  const auto reporters = OpenClients({.output = folder_ / "output", .clients = {"mlflow"}});
+  reporters.at(0)->Write(step);
+  reporters.at(0)->Finish();
+  const std::string told = ReadTextFile((folder_ / "output" / "told").string());
+  for (const char* wanted :
+       {"\"train/rewards/program:python3 a.py --to__b_c_/mean\": 1.0", "\"train/rewards/http:/host:1/score/mean\": 2.0",
+        "xx/mean\": 3.0", "xx/std\": 4.0", "\"train/load_999\": 999.0", "finish null"}) {
+    EXPECT_NE(told.find(wanted), std::string::npos) << wanted << " in " << told;
+  }
+}
+
+TEST_F(ReportClients, TrackioIsToldOfTheRunAndItsSteps) {
+  const std::string told = Told("trackio", kTrackio);
+  EXPECT_TRUE(told.starts_with("init [\"" + (folder_ / "output" / "trackio").string() +
+                               "\", {\"project\": \"boats\", \"name\": \"first\", \"group\": \"first\", "
+                               "\"config\": {\"run.steps\": 3}}]\n"))
+      << told;
+  ExpectSteps(told);
+}
+
+TEST_F(ReportClients, ADirectoryOrAServerOfTheUsersIsTrackios) {
+  setenv("TRACKIO_DIR", "/mine", 1);
+  EXPECT_TRUE(Told("trackio", kTrackio).starts_with("init [\"/mine\", "));
+  unsetenv("TRACKIO_DIR");
+  setenv("TRACKIO_SERVER_URL", "http://tracker", 1);
+  EXPECT_TRUE(Told("trackio", kTrackio).starts_with("init [null, "));
+}
+
 std::string ErrorOf(const std::function<void(const RunConfig&)>& check, const std::string& name) {
   RunConfig run;
   run.add_report_to(name);
@@ -120,7 +204,8 @@ std::string ErrorOf(const std::function<void(const RunConfig&)>& check, const st
 TEST_F(ReportClients, UnknownNamesAreRefused) {
   EXPECT_EQ(ErrorOf(CheckReportNames, "tensorboard") + ErrorOf(CheckReportNames, "wandb"), "");
   EXPECT_EQ(ErrorOf(CheckReportNames, "wanbd"),
-            "run.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab. Did you mean wandb?");
+            "run.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab, mlflow, trackio. Did you mean "
+            "wandb?");
 }
 
 // Without an end to the wait this test would not end.
