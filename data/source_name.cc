@@ -10,6 +10,9 @@
 #include "core/base/file.h"
 #include "core/config.pb.h"
 #include "data/dataset_info.h"
+#include "data/hub/hub_set.h"
+#include "data/hub/hub_set_name.h"
+#include "data/prepare.h"
 #include "data/records.h"
 
 namespace trireme {
@@ -77,15 +80,48 @@ SourceName ParseSourceName(const std::string& text, const std::string& key) {
                    pattern ? " matches no file; check the pattern" : " does not exist; check the path");
 }
 
+namespace {
+
+// A file that is missing is no data set of a hub, unless the name says so.
+bool IsHubName(const std::string& text) {
+  const auto name = ParseHubSetName(text);
+  return name && (name->hub != SetHub::kDefault || !name->parts.empty() || !HoldsRecords(text));
+}
+
+// As launch/ has found it.
+SourceName OfHub(const std::string& text, const std::string& title, const std::string& key, const Config& config) {
+  std::optional<HubSet> set = FindHubSet(DataCacheOf(config.data()), title);
+  if (!set) throw InputError(key, ": ", title, " is not here; trireme train RUN.yaml --dry-run downloads it");
+  SourceName name{.path = title, .count = {}, .weight = {}, .form = nullptr, .files = std::move(set->files)};
+  if (text != title) ReadMark(text, title.size(), key, name);
+  return name;
+}
+
+SourceName OfFileOrHub(const std::string& text, const std::string& key, const Config& config) {
+  const std::optional<std::string> title = HubTitle(text, config);
+  return title ? OfHub(text, *title, key, config) : ParseSourceName(text, key);
+}
+
+}  // namespace
+
+std::optional<std::string> HubTitle(const std::string& entry, const Config& config) {
+  const size_t mark = entry.find_last_of("#@");
+  const std::string title = entry.substr(0, mark);
+  if (IsThere(entry) || IsThere(title) || !IsHubName(title)) return std::nullopt;
+  if (config.data().dataset_info().empty()) return title;
+  const DatasetInfo info(config.data().dataset_info());
+  return info.Names(entry) || info.Names(title) ? std::nullopt : std::optional(title);
+}
+
 SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config) {
-  if (config.data().dataset_info().empty()) return ParseSourceName(text, key);
+  if (config.data().dataset_info().empty()) return OfFileOrHub(text, key, config);
   const DatasetInfo info(config.data().dataset_info());
   const size_t mark = text.find_last_of("#@");
   const bool marked = !info.Names(text) && mark != std::string::npos && info.Names(text.substr(0, mark));
   const std::string title = marked ? text.substr(0, mark) : text;
   if (!info.Names(title)) {
     try {
-      return ParseSourceName(text, key);
+      return OfFileOrHub(text, key, config);
     } catch (const Error& error) {
       throw InputError(error.what(), "; it ", info.NamesLike(title), ", either");
     }
@@ -147,7 +183,8 @@ std::vector<fs::path> FilesOf(const fs::path& path, const std::string& key) {
 
 std::vector<DataFile> FilesOf(const SourceName& name, const std::string& key) {
   std::vector<DataFile> files;
-  for (const fs::path& path : FilesOf(name.path, key)) files.emplace_back(path, name.form);
+  for (const fs::path& path : name.files.empty() ? FilesOf(name.path, key) : name.files)
+    files.emplace_back(path, name.form);
   return files;
 }
 

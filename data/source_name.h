@@ -1,5 +1,5 @@
-// An entry of data.train: a path, a glob or the name of a described data set, optionally followed by a number of
-// samples or a weight. Opens no data.
+// An entry of data.train: a path, a glob, the name of a described data set or of one on a hub, optionally followed by a
+// number of samples or a weight. Opens no data.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,16 @@ struct SourceName {
   std::optional<int64_t> count;                      // NAME#500
   std::optional<double> weight;                      // NAME@0.3
   std::shared_ptr<const RecordForm> form = nullptr;  // of a described data set
+  std::vector<std::filesystem::path> files = {};     // of a data set of a hub, whose name is the path
 };
 
 // A path that exists as written is never split. `key` names the entry in errors.
 SourceName ParseSourceName(const std::string& text, const std::string& key);
 // Of a run: with data.dataset_info its names come first, and are described data sets.
 SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config);
+
+// The name on a hub that an entry has, without a number of samples or a weight; nothing for what is on this machine.
+std::optional<std::string> HubTitle(const std::string& entry, const Config& config);
 
 // Whether it is Megatron's pair of files, given as PATH.idx, PATH.bin, or their common PATH. Returns the
 // prefix, or nothing.

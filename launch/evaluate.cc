@@ -15,6 +15,7 @@
 #include "core/io/atomic_file.h"
 #include "core/tensor/torch_errors.h"
 #include "data/dataset.h"
+#include "launch/hub_data.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
@@ -28,11 +29,9 @@ namespace {
 
 // Plain files are opened like training data: all of it. What a run holds out of its training data
 // is selected as the run selects it.
-Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const Job& job) {
+Rows RowsOf(Config config, int64_t vocabulary, const Job& job) {
   DataConfig& data = *config.mutable_data();
   const DataPlace place{.vocabulary = vocabulary, .works = job.local_rank() == 0, .reports = job.rank() == 0};
-  if (arguments.has("data")) data.clear_valid();
-  for (const std::string& path : arguments.values("data")) data.add_valid(path);
   if (data.valid().empty()) {
     config.mutable_run()->set_eval_every(1);  // so that the data is opened
     const bool aside = data.valid_ratio() > 0 || (data.split_size() > 1 && data.split(1) > 0);
@@ -49,10 +48,20 @@ Rows RowsOf(const Arguments& arguments, Config config, int64_t vocabulary, const
   return OpenDataSets(config, place).train;
 }
 
+// The data that is asked for, and no other: what is on a hub is downloaded.
+void AskForData(const Arguments& arguments, Config& config, Job& job) {
+  DataConfig& data = *config.mutable_data();
+  if (arguments.has("data")) data.clear_valid();
+  for (const std::string& path : arguments.values("data")) data.add_valid(path);
+  if (!data.valid().empty()) data.clear_train();
+  HaveHubData(config, job);
+}
+
 // What is asked of the model, refused before any weights are read.
 Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   UseModel(FindModel(arguments, config, job), config);
+  AskForData(arguments, config, job);
   EvalConfig& eval = *config.mutable_eval();
   if (FactsOf(config).on_completions()) {  // a run of it generates, but what is compared here are the data's answers
     eval.set_generate(false);
@@ -81,7 +90,7 @@ std::string SavePredictions(const Arguments& arguments, const Config& config,
 void EvaluateModel(const Arguments& arguments, Job& job) {
   const Config config = EvaluatedConfig(arguments, job);
   PlannedModel model = PlanModel(config, job.world());
-  const Rows rows = RowsOf(arguments, config, VocabularyOf(model.graph), job);
+  const Rows rows = RowsOf(config, VocabularyOf(model.graph), job);
   std::optional<AnswerEvaluator> answers;
   if (config.eval().generate()) answers.emplace(config, *rows);
   Session session(config, std::move(model), job, {.trained = false});

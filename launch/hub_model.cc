@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "launch/host_turns.h"
 #include "web/hub/hub_cache.h"
 #include "web/hub/hub_settings.h"
 
@@ -28,23 +29,12 @@ void Download(const std::string& path, const HubName& name, const std::string& k
   }
 }
 
-// A download takes as long as it takes: ranks that wait for it do not report that.
-void WaitForDownload(Job& job) {
-  if (job.waits() != nullptr) job.waits()->set_limit(0);
-  job.Barrier();
-  if (job.waits() != nullptr) job.waits()->set_limit(MpiWaits::DefaultLimit_s());
-}
-
 }  // namespace
 
 std::string ModelHere(const std::string& path, const std::string& key, Job& job, HubParts parts) {
   const std::optional<HubName> name = ParseHubName(path);
   if (!name || !WhyNoDownloads().empty()) return ModelDirectory(path, key);
-  if (job.Max(IsMissing(path, *name, parts) ? 1 : 0) == 0) return ModelDirectory(path, key);
-  if (job.rank() == 0 && IsMissing(path, *name, parts)) Download(path, *name, key, parts);
-  WaitForDownload(job);
-  if (job.rank() != 0 && job.local_rank() == 0 && IsMissing(path, *name, parts)) Download(path, *name, key, parts);
-  WaitForDownload(job);
+  FetchInTurns(job, [&] { return IsMissing(path, *name, parts); }, [&] { Download(path, *name, key, parts); });
   return ModelDirectory(path, key);
 }
 

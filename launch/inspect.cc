@@ -9,7 +9,9 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/config/load.h"
+#include "data/hub/hub_set_name.h"
 #include "data/records.h"
+#include "launch/hub_data.h"
 #include "launch/inspect_data.h"
 #include "launch/inspect_rollouts.h"
 #include "launch/inspect_tensors.h"
@@ -38,16 +40,36 @@ DataLook LookOf(const Arguments& arguments) {
   return look;
 }
 
+// All data of a run, downloaded where it is on a hub.
+void InspectHere(const DataLook& look) {
+  HaveHubData(look.config);
+  InspectRunData(look, std::cout);
+}
+
+// A bare OWNER/NAME is more likely a path that was mistyped.
+bool IsHubData(const std::string& path) {
+  const auto name = ParseHubSetName(path.substr(0, path.find_last_of("#@")));
+  return name && name->hub != SetHub::kDefault;
+}
+
+void InspectHubData(const std::string& name, DataLook look) {
+  look.config.mutable_data()->clear_train();
+  look.config.mutable_data()->clear_valid();
+  look.config.mutable_data()->add_train(name);
+  InspectHere(look);
+}
+
 void Inspect(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::filesystem::path path = arguments.value("PATH");
   const bool by_run = IsRunFile(arguments.value("OTHER"));
+  if (IsHubData(path.string())) return InspectHubData(path.string(), LookOf(arguments));
   if (!PathExists(path) && !IsData(path)) {
     throw InputError(path.string(), " does not exist; give the path of a file or directory");
   }
   if (arguments.has("OTHER") && !by_run) return InspectDifferences(path, arguments.value("OTHER"));
   if (HoldsTensors(path)) return InspectTensors(path, arguments.has("digests"));
-  if (IsRunFile(path)) return InspectRunData(LookOf(arguments), std::cout);
+  if (IsRunFile(path)) return InspectHere(LookOf(arguments));
   if (HoldsRollouts(path)) return InspectRollouts(path, arguments.integer("sample", 1, 1), std::cout);
   if (IsData(path)) return InspectData(path, LookOf(arguments), std::cout);
   throw InputError(path.string(),
@@ -59,26 +81,30 @@ void Inspect(const Arguments& arguments, Job& job) {
 }  // namespace
 
 Command InspectCommand() {
-  return {.name = "inspect",
-          .summary =
-              "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
-              "file (for two paths, where they differ), the checkpoints of a run, or for data a sample as "
-              "tokens, text and mask, the lengths of samples, and what a run would skip.",
-          .options = {{.name = "digests",
-                       .help = "for tensors: read everything, print the digest of each tensor, and verify a "
-                               "checkpoint's pieces against theirs"},
-                      {.name = "model",
-                       .value_name = "DIR",
-                       .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
-                      {.name = "sample",
-                       .value_name = "N",
-                       .help = "for data: show the N-th sample; by default the first"}},
-          .positionals = {{.name = "PATH", .help = "what to inspect; a RUN.yaml stands for all data of the run"},
-                          {.name = "OTHER",
-                           .help = "tensors to compare it with; for data, the RUN.yaml to read it by",
-                           .required = false}},
-          .takes_config = true,
-          .run = Inspect};
+  return {
+      .name = "inspect",
+      .summary =
+          "What is in a path: the tensors of a checkpoint, a model or adapter directory or a safetensors "
+          "file (for two paths, where they differ), the checkpoints of a run, or for data a sample as "
+          "tokens, text and mask, the lengths of samples, and what a run would skip.",
+      .options = {{.name = "digests",
+                   .help = "for tensors: read everything, print the digest of each tensor, and verify a "
+                           "checkpoint's pieces against theirs"},
+                  {.name = "model",
+                   .value_name = "DIR",
+                   .help = "the model whose tokenizer and chat template read the data; overrides model.path"},
+                  {.name = "sample",
+                   .value_name = "N",
+                   .help = "for data: show the N-th sample; by default the first"}},
+      .positionals =
+          {{.name = "PATH",
+            .help =
+                "what to inspect; a RUN.yaml stands for all data of the run, hf::OWNER/NAME for a data set of a hub"},
+           {.name = "OTHER",
+            .help = "tensors to compare it with; for data, the RUN.yaml to read it by",
+            .required = false}},
+      .takes_config = true,
+      .run = Inspect};
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include "data/indexed_file.h"
 #include "data/prepare.h"
 #include "data/source_name.h"
+#include "launch/hub_data.h"
 #include "launch/layout.h"
 #include "stages/stage.h"
 
@@ -26,6 +27,7 @@ void RefuseIndexedFile(const std::string& prefix) {
 
 void Tokenize(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job);
+  HaveHubData(config, job);
   if (FactsOf(config).records != Records::kText) {
     throw InputError("stage: a .bin cannot hold a loss mask; set stage: pt to tokenize whole texts");
   }

@@ -9,6 +9,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "core/io/atomic_file.h"
+#include "launch/hub_data.h"
 #include "launch/layout.h"
 #include "launch/plan_time.h"
 #include "parallel/schedule/draw.h"
@@ -69,6 +70,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
 
 void Train(const Arguments& arguments, Job& job) {
   const Config config = ConfigOf(arguments, job, arguments.has("dry-run") ? HubParts::kWithoutWeights : HubParts::kAll);
+  HaveHubData(config, job);
   const ReportForm report = ParseReportForm(arguments.value("report", "rich"));
   if (arguments.has("json") && !arguments.has("on"))
     throw InputError("--json requires --on DEVICE: it prints a step's time");

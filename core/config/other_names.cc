@@ -63,9 +63,9 @@ constexpr OtherName kNames[] = {
     {"double_quantization", "model.quantise_nested", ""},
     {"trust_remote_code", "", "code in a model's directory is never run"},
     // data
-    {"dataset", "data.train", "files, directories, globs, or entries of data.dataset_info, not hub names"},
-    {"train_data_path", "data.train", "files, directories, globs, or entries of data.dataset_info, not hub names"},
-    {"data_path", "data.train", "files, directories, globs, or entries of data.dataset_info, not hub names"},
+    {"dataset", "data.train", "files, directories, globs, hub names, or entries of data.dataset_info"},
+    {"train_data_path", "data.train", "files, directories, globs, hub names, or entries of data.dataset_info"},
+    {"data_path", "data.train", "files, directories, globs, hub names, or entries of data.dataset_info"},
     {"dataset_dir", "data.dataset_info", "the directory with dataset_info.json"},
     {"val_dataset", "data.valid", ""},
     {"eval_dataset", "data.valid", ""},

@@ -152,7 +152,7 @@ def test_cut_connections_are_resumed(hub, folder, wanted):
     hub.cuts = [40_000, 1_000, 0, 100_000]
     assert_downloaded(ours(hub, folder), folder, wanted)
     assert hub.sent[SHARD] == 300_000  # each byte once
-    ranges = [headers.get("Range") for _, path, headers in hub.asked(f"storage/{NAME}/{SHARD}")]
+    ranges = [headers.get("Range") for _, path, headers in hub.asked(f"storage/{NAME}/{hub.commits[NAME]}/{SHARD}")]
     assert ranges == [None, "bytes=40000-", "bytes=41000-", "bytes=41000-", "bytes=141000-"]
 
 

@@ -16,6 +16,7 @@ HttpResult AskFollowing(HttpTarget target, HttpQuestion question, const Redirect
     if (!SameOrigin(target, *next)) {
       if (suffices && suffices(result)) return result;
       question.api_key.clear();
+      std::erase_if(question.headers, [](const auto& header) { return header.first == "Cookie"; });
     }
     target = *next;
   }

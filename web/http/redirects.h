@@ -1,4 +1,4 @@
-// Asks a server, and those that it redirects to. The key is for the first server only. No torch.
+// Asks a server, and those that it redirects to. The key and cookies are for the first server only. No torch.
 #pragma once
 
 #include <functional>

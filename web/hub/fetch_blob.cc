@@ -25,23 +25,23 @@ int64_t BytesIn(const fs::path& file) {
   return absent ? 0 : static_cast<int64_t>(size);
 }
 
-[[noreturn]] void RefuseToWrite(const fs::path& file) {
-  throw InputError(file.string(), ": cannot be written: ", std::strerror(errno),
-                   "; free some space, or set HF_HUB_CACHE to another directory");
+[[noreturn]] void RefuseToWrite(const fs::path& file, const char* variable) {
+  throw InputError(file.string(), ": cannot be written: ", std::strerror(errno), "; free some space, or set ", variable,
+                   " to another directory");
 }
 
 // A file that is never truncated: another process may be writing the same bytes.
 class PartialFile {
  public:
-  explicit PartialFile(const fs::path& path)
-      : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
-    if (!fd_.valid()) RefuseToWrite(path_);
+  PartialFile(const fs::path& path, const char* variable)
+      : path_(path), variable_(variable), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
+    if (!fd_.valid()) RefuseToWrite(path_, variable_);
   }
   void Write(int64_t position, std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t written = pwrite(fd_.get(), bytes.data(), bytes.size(), position);
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) RefuseToWrite(path_);
+      if (written <= 0) RefuseToWrite(path_, variable_);
       bytes.remove_prefix(static_cast<size_t>(written));
       position += written;
     }
@@ -49,22 +49,23 @@ class PartialFile {
 
  private:
   const fs::path path_;
+  const char* const variable_;  // says where files are kept
   const net::Fd fd_;
 };
 
 // The rest of the file, or as much of it as comes: a runtime error if that is not all.
-void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
+void ReadRest(const HubSource& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
               Retries& retries, DownloadProgress& progress) {
   if (BytesIn(partial) > file.size) RemoveAll(partial);
   const int64_t here = BytesIn(partial);
-  const PartialFile writer(partial);
+  const PartialFile writer(partial, hub.cache_variable());
   if (here == file.size) return;  // a process was killed after the last byte
   int64_t end = here;
   hub.Read(commit, file, here, [&](int64_t position, std::string_view bytes) {
     end = position + std::ssize(bytes);
     if (end > file.size)
-      throw InputError(file.name, ": ", hub.who(), " sends more than its ", file.size,
-                       " bytes; try again, or set HF_ENDPOINT");
+      throw InputError(file.name, ": ", hub.who(), " sends more than its ", file.size, " bytes; try again, or set ",
+                       hub.endpoint_variable());
     writer.Write(position, bytes);
     if (end > here) retries.Progressed();
     progress.At(file.name, end, std::ssize(bytes));
@@ -72,7 +73,7 @@ void ReadRest(const HubApi& hub, const std::string& commit, const HubFile& file,
   if (end < file.size) throw RuntimeError(file.name, ": ", hub.who(), " sent ", end, " of ", file.size, " bytes");
 }
 
-void ReadAll(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
+void ReadAll(const HubSource& hub, const std::string& commit, const HubFile& file, const fs::path& partial,
              DownloadProgress& progress) {
   for (Retries retries;;) {
     try {
@@ -85,7 +86,7 @@ void ReadAll(const HubApi& hub, const std::string& commit, const HubFile& file, 
 
 }  // namespace
 
-void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file, const fs::path& blob,
+void FetchBlob(const HubSource& hub, const std::string& commit, const HubFile& file, const fs::path& blob,
                DownloadProgress& progress) {
   const fs::path partial = blob.string() + ".incomplete";
   std::string digest;
@@ -100,7 +101,8 @@ void FetchBlob(const HubApi& hub, const std::string& commit, const HubFile& file
     RemoveAll(partial);
   }
   throw InputError(file.name, ": what ", hub.who(), " sends has the ", digest.size() == 64 ? "sha256 " : "sha1 ",
-                   digest, "; wanted ", file.digest, ": check HF_ENDPOINT and the proxies on the way");
+                   digest, "; wanted ", file.digest, ": check ", hub.endpoint_variable(),
+                   " and the proxies on the way");
 }
 
 }  // namespace trireme

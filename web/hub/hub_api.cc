@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "web/http/redirects.h"
 #include "web/hub/hub_files.h"
+#include "web/hub/part_position.h"
 #include "web/hub/retries.h"
 
 namespace trireme {
@@ -41,14 +42,6 @@ int64_t SizeOf(const HttpHead& head) {
 
 bool IsTemporary(int status) { return status >= 500 || status == 408 || status == 429; }
 
-// Where the bytes of a part begin: "bytes 100-199/200".
-int64_t PartBegin(const HttpHead& head) {
-  const std::string& range = head.header("content-range");
-  int64_t begin = -1;
-  if (range.starts_with("bytes ")) std::from_chars(range.data() + 6, range.data() + range.size(), begin);
-  return begin;
-}
-
 }  // namespace
 
 HubListing ParseHubListing(const std::string& json, const std::string& who) {
@@ -82,17 +75,22 @@ HttpTarget HubApi::TargetOf(const std::string& path) const {
   return target;
 }
 
+HttpTarget HubApi::TargetOf(const std::string& commit, const std::string& file) const {
+  return TargetOf(Concat("/", Page(), "/resolve/", commit, "/", PercentEncodedPath(file)));
+}
+
 void HubApi::RefuseStatus(const HttpHead& head, const std::string& what) const {
   const std::string answered = Concat(what, ": ", who(), " answered ", head.reason, ": ");
   const std::string& code = head.header("x-error-code");
   if (IsTemporary(head.status)) throw RuntimeError(what, ": ", who(), " answered ", head.reason, "; try again later");
   if (code == "RevisionNotFound")
-    throw InputError(answered, "it has no revision '", name_.revision, "'; name another after the @");
+    throw InputError(answered, "it has no revision '", name_.revision, "'; name another after the ",
+                     name_.kind == HubKind::kModel ? "@" : "?revision=");
   if (head.status == 401 && code != "GatedRepo") {
     throw InputError(
-        answered,
-        "there is no such model, or it is private or gated; check the name, or set HF_TOKEN (hf auth login) to the ",
-        "token of an account that may read it");
+        answered, "there is no such ", name_.noun(),
+        ", or it is private or gated; check the name, or set HF_TOKEN (hf auth login) to the token of an account that ",
+        "may read it");
   }
   if (head.status == 401 || head.status == 403) {
     throw InputError(answered, "it is gated, and ",
@@ -100,13 +98,15 @@ void HubApi::RefuseStatus(const HttpHead& head, const std::string& what) const {
                      "; request access on ", who(),
                      ", and set HF_TOKEN (hf auth login) to the token of an account that has it");
   }
-  if (head.status == 404) throw InputError(answered, "there is no such model; check the name, and HF_ENDPOINT");
+  if (head.status == 404)
+    throw InputError(answered, "there is no such ", name_.noun(), "; check the name, and HF_ENDPOINT");
   throw InputError(answered, "wanted 200; check HF_ENDPOINT");
 }
 
 HubListing HubApi::List() const {
   const std::string revision = name_.revision.empty() ? "main" : name_.revision;
-  const HttpTarget target = TargetOf(Concat("/api/models/", name_.id(), "/revision/", revision));
+  const HttpTarget target =
+      TargetOf(Concat("/api/", name_.kinds(), "/", name_.id(), "/revision/", PercentEncoded(revision)));
   for (Retries retries;;) {  // a server that cannot be reached is not asked again: there may be no network at all
     const HttpResult result = AskFollowing(target, {.api_key = server_.token,
                                                     .who = server_.endpoint.text(),
@@ -123,7 +123,7 @@ HubListing HubApi::List() const {
 }
 
 HubFile HubApi::Describe(const std::string& commit, const std::string& file) const {
-  const HttpTarget target = TargetOf(Concat("/", name_.id(), "/resolve/", commit, "/", PercentEncoded(file)));
+  const HttpTarget target = TargetOf(commit, file);
   for (Retries retries;;) {
     try {
       // Storage servers have digests of their own: what the hub says of a file stands in the redirection to them.
@@ -144,23 +144,15 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
 }
 
 void HubApi::Read(const std::string& commit, const HubFile& file, int64_t offset, const Sink& sink) const {
-  const HttpTarget target = TargetOf(Concat("/", name_.id(), "/resolve/", commit, "/", PercentEncoded(file.name)));
-  int64_t position = -1;
+  const HttpTarget target = TargetOf(commit, file.name);
   HttpQuestion question{.api_key = server_.token,
                         .who = target.text(),
                         .limit = kWaitLimit,
                         .seconds = server_.wait_seconds,
                         .by_proxy = true};
   if (offset > 0) question.headers.emplace_back("Range", Concat("bytes=", offset, "-"));
-  question.sink = [&](const HttpHead& head, std::string_view bytes) {
-    if (position < 0) {
-      position = head.status == 206 ? PartBegin(head) : 0;
-      if (position < 0 || position > offset)
-        throw RuntimeError(target.text(), " sends other bytes than those from ", offset, " on");
-    }
-    sink(position, bytes);
-    position += std::ssize(bytes);
-  };
+  PartPosition position(target.text(), offset);
+  question.sink = [&](const HttpHead& head, std::string_view bytes) { position.Take(head, bytes, sink); };
   const HttpResult result = AskFollowing(target, question);
   if (result.status != 200 && result.status != 206) RefuseStatus(result, file.name);
 }

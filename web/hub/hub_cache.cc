@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "web/hub/hub_settings.h"
+#include "web/hub/modelscope_cache.h"
 
 namespace trireme {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // refs/main holds the commit that a branch was at; a revision may also be a commit itself.
-void AddHuggingFace(const HubName& name, std::vector<fs::path>& places) {
+fs::path HuggingFaceSnapshot(const HubName& name) {
   const fs::path repository = HuggingFaceRepository(name);
   const std::string revision = name.revision.empty() ? "main" : name.revision;
   const fs::path ref = repository / "refs" / revision;
@@ -26,18 +27,11 @@ void AddHuggingFace(const HubName& name, std::vector<fs::path>& places) {
         std::find_if(commit.begin(), commit.end(), [](unsigned char letter) { return std::isspace(letter) != 0; }),
         commit.end());
   }
-  places.push_back(repository / "snapshots" / commit);
+  return repository / "snapshots" / commit;
 }
 
-// ModelScope's own layout, and those of its earlier versions, which write dots of a name as ___.
 void AddModelScope(const HubName& name, std::vector<fs::path>& places) {
-  const fs::path cache = ModelScopeCache();
-  const std::string revision = name.revision.empty() ? "master" : name.revision;
-  places.push_back(cache / "models" / Concat(name.owner, "--", name.name) / "snapshots" / revision);
-  if (!name.revision.empty()) return;
-  std::string escaped = name.name;
-  for (size_t dot; (dot = escaped.find('.')) != std::string::npos;) escaped.replace(dot, 1, "___");
-  for (const char* folder : {"models", "hub/models", "hub"}) places.push_back(cache / folder / name.owner / escaped);
+  for (const fs::path& folder : ModelScopeFolders(name)) places.push_back(folder);
 }
 
 bool HasShards(const fs::path& directory, const fs::path& index) {
@@ -59,14 +53,38 @@ bool HasWeights(const fs::path& directory) {
 }  // namespace
 
 fs::path HuggingFaceRepository(const HubName& name) {
-  return HuggingFaceCache() / Concat("models--", name.owner, "--", name.name);
+  return HuggingFaceCache() / Concat(name.kinds(), "--", name.owner, "--", name.name);
+}
+
+namespace {
+
+std::optional<CachedSnapshot> SnapshotIn(const fs::path& folder) {
+  CachedSnapshot found{folder.filename().string(), folder, {}};
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code gone;  // a link whose blob was removed
+    if (entry->is_regular_file(gone)) found.files.push_back(entry->path().lexically_relative(folder).string());
+  }
+  if (found.files.empty()) return std::nullopt;
+  std::ranges::sort(found.files);
+  return found;
+}
+
+}  // namespace
+
+std::optional<CachedSnapshot> FindSnapshot(const HubName& name) {
+  if (!name.on_modelscope) return SnapshotIn(HuggingFaceSnapshot(name));
+  for (const fs::path& folder : ModelScopeFolders(name)) {
+    if (auto found = SnapshotIn(folder)) return found;
+  }
+  return std::nullopt;
 }
 
 CachedModel FindCached(const HubName& name) {
   CachedModel found;
   const bool modelscope_first = PrefersModelScope();
   if (modelscope_first) AddModelScope(name, found.looked);
-  AddHuggingFace(name, found.looked);
+  found.looked.push_back(HuggingFaceSnapshot(name));
   if (!modelscope_first) AddModelScope(name, found.looked);
   for (const fs::path& place : found.looked) {
     if (!PathExists(place / "config.json") && !PathExists(place / "adapter_config.json")) continue;

@@ -1,8 +1,10 @@
-// Models by their name on a hub ("Qwen/Qwen3-8B"): where huggingface_hub and ModelScope keep what they have downloaded.
+// Models and data sets by their name on a hub ("Qwen/Qwen3-8B"): where huggingface_hub and ModelScope keep what they
+// have downloaded.
 // Looks at directories only; hub_download.h downloads. No torch.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +19,16 @@ struct CachedModel {
 };
 CachedModel FindCached(const HubName& name);
 
-// "models--Qwen--Qwen3-8B" in huggingface_hub's cache.
+// "models--Qwen--Qwen3-8B", or "datasets--…", in huggingface_hub's cache.
 std::filesystem::path HuggingFaceRepository(const HubName& name);
+
+struct CachedSnapshot {
+  std::string commit;
+  std::filesystem::path folder;
+  std::vector<std::string> files;  // those that are there, which need not be all of the repository
+};
+// What the cache of the library of its hub has of that revision; nothing: it has none of it.
+std::optional<CachedSnapshot> FindSnapshot(const HubName& name);
 
 // A path that exists is returned as it is, and so is anything that is not shaped like a name. Otherwise the directory
 // of that model in a local cache. An input error, which begins with `key`, says where it was looked for.

@@ -18,8 +18,13 @@
 #include "core/io/atomic_file.h"
 #include "core/io/user_cache.h"
 #include "web/hub/fetch_blob.h"
+#include "web/hub/free_space.h"
+#include "web/hub/hub_api.h"
 #include "web/hub/hub_cache.h"
 #include "web/hub/hub_files.h"
+#include "web/hub/hub_settings.h"
+#include "web/hub/modelscope_api.h"
+#include "web/hub/modelscope_cache.h"
 
 namespace trireme {
 namespace {
@@ -27,7 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kCacheTag[] =
-    "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of models from a hub: backups need not have it.\n";
+    "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of what comes from a hub: backups need not have it.\n";
+
+constexpr char kWhat[] = "what comes from a hub", kVariable[] = "HF_HUB_CACHE";
 
 struct HubSnapshot {
   fs::path cache, repository;
@@ -39,9 +46,7 @@ struct HubSnapshot {
   fs::path locks() const { return cache / ".locks" / repository.filename(); }
 };
 
-HubSnapshot Ask(const HubApi& hub, HubParts parts) {
-  const HubListing listing = hub.List();
-  HubSnapshot snapshot{HuggingFaceCache(), HuggingFaceRepository(hub.name()), listing.commit, {}};
+std::vector<std::string> FilesOfModel(const HubSource& hub, const HubListing& listing, HubParts parts) {
   std::vector<std::string> needed = NeededFiles(listing.files);
   if (needed.empty() || !MakesAModel(needed.back())) {
     throw InputError(hub.who(), " has neither config.json nor adapter_config.json among its ",
@@ -49,8 +54,7 @@ HubSnapshot Ask(const HubApi& hub, HubParts parts) {
   }
   if (parts == HubParts::kWithoutWeights)
     std::erase_if(needed, [](const std::string& file) { return file.ends_with(".safetensors"); });
-  for (const std::string& file : needed) snapshot.files.push_back(hub.Describe(listing.commit, file));
-  return snapshot;
+  return needed;
 }
 
 int64_t MissingBytes(const HubSnapshot& snapshot) {
@@ -68,28 +72,17 @@ int64_t MissingBytes(const HubSnapshot& snapshot) {
 void MakeFolders(const HubSnapshot& snapshot) {
   for (const fs::path& folder :
        {snapshot.repository / "blobs", snapshot.repository / "refs", snapshot.folder(), snapshot.locks()}) {
-    MakeUserCache(folder, "a model from a hub", "HF_HUB_CACHE");
+    MakeUserCache(folder, kWhat, kVariable);
   }
   const fs::path tag = snapshot.cache / "CACHEDIR.TAG";
   if (!PathExists(tag)) WriteAtomicFile(tag, kCacheTag);
 }
 
-void RefuseWithoutSpace(const HubSnapshot& snapshot, int64_t missing) {
-  std::error_code unknown;
-  const fs::space_info space = fs::space(snapshot.repository, unknown);
-  if (unknown || space.available == static_cast<std::uintmax_t>(-1) ||
-      static_cast<std::uintmax_t>(missing) <= space.available)
-    return;
-  throw InputError(SizeText(missing), " are missing, and ", snapshot.cache.string(), " has room for ",
-                   SizeText(static_cast<int64_t>(space.available)),
-                   "; free some, or set HF_HUB_CACHE to another directory");
-}
-
-void Fetch(const HubApi& hub, const HubSnapshot& snapshot) {
+void Fetch(const HubSource& hub, const HubSnapshot& snapshot) {
   const int64_t total = std::accumulate(snapshot.files.begin(), snapshot.files.end(), int64_t{0},
                                         [](int64_t sum, const HubFile& file) { return sum + file.size; });
   const int64_t missing = MissingBytes(snapshot);
-  RefuseWithoutSpace(snapshot, missing);
+  RefuseWithoutSpace(snapshot.repository, missing, hub);
   TRIREME_LOG(INFO) << hub.who() << ", commit " << snapshot.commit << ": "
                     << Counted(std::ssize(snapshot.files), "file") << ", " << SizeText(total) << ", of which "
                     << SizeText(missing) << " are downloaded to " << snapshot.repository.string();
@@ -113,9 +106,11 @@ void CopyWhole(const HubSnapshot& snapshot, const HubFile& file, const fs::path&
 
 // As relative links, so that a cache may be moved; the file itself where there are no links.
 void Link(const HubSnapshot& snapshot, const HubFile& file) {
-  const fs::path name = snapshot.folder() / file.name, target = fs::path("../../blobs") / file.digest;
+  const fs::path name = snapshot.folder() / file.name;
+  const fs::path target = snapshot.blob(file).lexically_relative(name.parent_path());
   std::error_code error;
   if (PathExists(name)) return;
+  if (name.parent_path() != snapshot.folder()) MakeUserCache(name.parent_path(), kWhat, kVariable);
   fs::remove(name, error);  // a link whose blob was removed
   if (symlink(target.c_str(), name.c_str()) == 0 || errno == EEXIST) return;
   const int why = errno;
@@ -125,18 +120,39 @@ void Link(const HubSnapshot& snapshot, const HubFile& file) {
                      "; set HF_HUB_CACHE to another directory");
 }
 
+// refs/convert/parquet is a file in two folders.
+void KeepRevision(const HubSnapshot& snapshot, const HubName& name) {
+  const std::string revision = name.revision.empty() ? "main" : name.revision;
+  if (revision == snapshot.commit) return;
+  const fs::path ref = snapshot.repository / "refs" / revision;
+  MakeUserCache(ref.parent_path(), kWhat, kVariable);
+  WriteAtomicFile(ref, snapshot.commit);
+}
+
 }  // namespace
 
-fs::path DownloadModel(const HubName& name, HubParts parts) {
-  const HubApi hub(name, ReadHubServer());
-  const HubSnapshot snapshot = Ask(hub, parts);
+std::unique_ptr<HubSource> OpenHub(const HubName& name) {
+  if (name.on_modelscope) return std::make_unique<ModelScopeApi>(name, ReadModelScopeServer());
+  return std::make_unique<HubApi>(name, ReadHubServer());
+}
+
+fs::path DownloadFiles(const HubSource& hub, const HubListing& listing, const std::vector<std::string>& files) {
+  if (hub.name().on_modelscope) return DownloadToModelScopeCache(hub, listing, files);
+  HubSnapshot snapshot{HuggingFaceCache(), HuggingFaceRepository(hub.name()), listing.commit, {}};
+  for (const std::string& file : files) snapshot.files.push_back(hub.Describe(listing.commit, file));
   MakeFolders(snapshot);
   Fetch(hub, snapshot);
   for (const HubFile& file : snapshot.files) Link(snapshot, file);
-  const std::string revision = name.revision.empty() ? "main" : name.revision;
-  if (revision != snapshot.commit) WriteAtomicFile(snapshot.repository / "refs" / revision, snapshot.commit);
-  TRIREME_LOG(INFO) << name.id() << " is in " << snapshot.folder().string();
+  KeepRevision(snapshot, hub.name());
   return snapshot.folder();
+}
+
+fs::path DownloadModel(const HubName& name, HubParts parts) {
+  const std::unique_ptr<HubSource> hub = OpenHub(name);
+  const HubListing listing = hub->List();
+  fs::path folder = DownloadFiles(*hub, listing, FilesOfModel(*hub, listing, parts));
+  TRIREME_LOG(INFO) << name.id() << " is in " << folder.string();
+  return folder;
 }
 
 }  // namespace trireme

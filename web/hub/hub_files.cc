@@ -40,12 +40,24 @@ std::vector<std::string> NeededFiles(const std::vector<std::string>& all) {
   return needed;
 }
 
-std::string PercentEncoded(const std::string& file) {
+bool IsSafeName(const std::string& file) {
+  for (size_t begin = 0; begin <= file.size();) {
+    const size_t end = std::min(file.find('/', begin), file.size());
+    const std::string_view part = std::string_view(file).substr(begin, end - begin);
+    if (part.empty() || part == "." || part == ".." || part.size() > 200) return false;
+    begin = end + 1;
+  }
+  return file.size() <= 1000 && std::ranges::none_of(file, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+}
+
+namespace {
+
+std::string Encoded(const std::string& file, std::string_view plain) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   std::string text;
   for (const char letter : file) {
     const auto byte = static_cast<unsigned char>(letter);
-    if (std::isalnum(byte) != 0 || (byte != 0 && std::string_view("-_.~").find(letter) != std::string_view::npos)) {
+    if (std::isalnum(byte) != 0 || (byte != 0 && plain.find(letter) != std::string_view::npos)) {
       text += letter;
     } else {
       text += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
@@ -53,5 +65,11 @@ std::string PercentEncoded(const std::string& file) {
   }
   return text;
 }
+
+}  // namespace
+
+std::string PercentEncoded(const std::string& text) { return Encoded(text, "-_.~"); }
+
+std::string PercentEncodedPath(const std::string& path) { return Encoded(path, "-_.~/"); }
 
 }  // namespace trireme

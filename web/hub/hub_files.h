@@ -13,7 +13,11 @@ std::vector<std::string> NeededFiles(const std::vector<std::string>& all);
 // config.json, or adapter_config.json.
 bool MakesAModel(const std::string& file);
 
-// As in an address.
-std::string PercentEncoded(const std::string& file);
+// Whether it may be the name of a file below a folder: no way out of it, no control characters.
+bool IsSafeName(const std::string& file);
+
+// As in an address; a path keeps its slashes.
+std::string PercentEncoded(const std::string& text);
+std::string PercentEncodedPath(const std::string& path);
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -86,18 +87,33 @@ std::string WhyNoDownloads() {
   for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
     if (IsSet(name)) return Concat(name, " is set");
   }
-  return PrefersModelScope() ? "USE_MODELSCOPE_HUB is set, and ModelScope's server is not asked" : "";
+  return "";
 }
 
-HubServer ReadHubServer() {
-  const std::string address = Variable("HF_ENDPOINT").value_or("https://huggingface.co");
+namespace {
+
+HubServer ServerAt(const std::string& address, const char* variable, std::string token) {
   std::optional<HttpTarget> endpoint = ParseAddress(address);
-  if (!endpoint) throw InputError("HF_ENDPOINT is '", address, "'; wanted http[s]://HOST[:PORT][/PATH]");
+  if (!endpoint) throw InputError(variable, " is '", address, "'; wanted http[s]://HOST[:PORT][/PATH]");
   while (endpoint->path.ends_with("/")) endpoint->path.pop_back();
   return {.endpoint = *endpoint,
-          .token = ReadToken(),
+          .token = std::move(token),
           .answer_seconds = SecondsOf("HF_HUB_ETAG_TIMEOUT"),
           .wait_seconds = SecondsOf("HF_HUB_DOWNLOAD_TIMEOUT")};
+}
+
+}  // namespace
+
+HubServer ReadHubServer() {
+  return ServerAt(Variable("HF_ENDPOINT").value_or("https://huggingface.co"), "HF_ENDPOINT", ReadToken());
+}
+
+HubServer ReadModelScopeServer() {
+  const std::string token = CheckedToken(Variable("MODELSCOPE_API_TOKEN").value_or(""), "MODELSCOPE_API_TOKEN");
+  if (const auto endpoint = Variable("MODELSCOPE_ENDPOINT")) return ServerAt(*endpoint, "MODELSCOPE_ENDPOINT", token);
+  const std::string domain = Variable("MODELSCOPE_DOMAIN").value_or("www.modelscope.cn");
+  const bool address = domain.find("://") != std::string::npos;
+  return ServerAt(address ? domain : "https://" + domain, "MODELSCOPE_DOMAIN", token);
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// What the environment says about hubs, by the variables of huggingface_hub: where it keeps files, which server it
-// asks, with which token, and whether it may. No torch.
+// What the environment says about hubs, by the variables of huggingface_hub and of ModelScope: where they keep files,
+// which server they ask, with which token, and whether they may. No torch.
 #pragma once
 
 #include <filesystem>
@@ -25,5 +25,7 @@ struct HubServer {
   double wait_seconds = 10;    // HF_HUB_DOWNLOAD_TIMEOUT
 };
 HubServer ReadHubServer();
+// MODELSCOPE_ENDPOINT, or MODELSCOPE_DOMAIN, or https://www.modelscope.cn; MODELSCOPE_API_TOKEN; the same waits.
+HubServer ReadModelScopeServer();
 
 }  // namespace trireme
