@@ -10,6 +10,7 @@ import sys
 PACKAGE = pathlib.Path(__file__).resolve().parent
 TORCH_VERSION = "2.7.1"  # cmake/FindLibtorch.cmake's; tests/scripts/package_test compares them
 
+LEAST_GLIBC = (2, 35)  # the wheel's manylinux tag (scripts/package)
 # launch/thread_waits.cc's: the program would set it and start itself again, which loads torch twice.
 SHORT_SPINS = "3000"
 
@@ -35,6 +36,18 @@ def program():
         raise InputError(f"{path} is not a program that can be run; " + (
             "set TRIREME to another" if named else "install trireme-train again" if is_installed() else "run scripts/build"))
     return str(path.absolute())
+
+
+def check_glibc():
+    """pip refuses the wheel on older systems; copied there by hand it would end in the loader's message."""
+    try:
+        found = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):  # no glibc, such as musl
+        found = ""
+    version = re.fullmatch(r"glibc (\d+)\.(\d+).*", found)
+    if not version or (int(version[1]), int(version[2])) < LEAST_GLIBC:
+        raise InputError(f"this system has {found or 'no glibc'}; this Trireme needs glibc {LEAST_GLIBC[0]}.{LEAST_GLIBC[1]} or newer: "
+                         "use Debian 12, Ubuntu 22.04, openEuler 24.03 or newer, in a container if need be, or build from the sources")
 
 
 def version_of(torch):
@@ -78,6 +91,7 @@ def environment():
     """The variables that the program, and what it starts, are given."""
     variables = dict(os.environ)
     if is_installed():
+        check_glibc()
         torch = torch_folder()
         if torch.parent != PACKAGE.parent:
             put_first(variables, "LD_LIBRARY_PATH", torch / "lib")
