@@ -27,6 +27,10 @@ void RefuseWithoutEvaluations(const Config& config) {
 }
 
 void CheckEvaluationSampling(const EvalConfig& eval) {
+  if (!eval.generate()) {
+    throw InputError(
+        "eval.generate = false: where completions are trained on, an evaluation is made of them; leave it out");
+  }
   if (eval.completions() > 1 && eval.temperature() == 0) {
     throw InputError("eval.completions = ", eval.completions(),
                      " with eval.temperature = 0: the most likely completion is always the same; set a temperature ",

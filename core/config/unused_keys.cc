@@ -10,7 +10,6 @@
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "core/config/scope.h"
-#include "core/config/stage_defaults.h"
 
 namespace trireme {
 namespace {
@@ -79,12 +78,8 @@ std::string WhyUnused(const KeyScope& scope, const Config& config) {
 }  // namespace
 
 std::vector<UnusedKey> UnusedKeys(const Config& config, const std::string& prefix) {
-  Config defaults = DefaultConfig();
-  defaults.set_stage(config.stage());
-  ClearStageDefaults(defaults);
-  FillStageDefaults(defaults);
   std::vector<UnusedKey> unused;
-  for (const KeyDifference& set : DifferingKeys(defaults, config)) {
+  for (const KeyDifference& set : DifferingKeys(DefaultConfig(), config)) {
     if (!set.key.starts_with(prefix)) continue;
     const std::string why = WhyUnused(ScopeOf(set.key), config);
     if (!why.empty()) unused.push_back({set.key, set.now, why});

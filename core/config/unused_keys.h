@@ -15,7 +15,7 @@ struct UnusedKey {
   std::string why;  // what follows "key = value": " is for stage ppo, not sft"
 };
 
-// Those whose name starts with `prefix`. A key at the stage's default counts as not set.
+// Those whose name starts with `prefix`. A key at its default counts as not set.
 std::vector<UnusedKey> UnusedKeys(const Config& config, const std::string& prefix = "");
 
 // One problem for each: the key, its value, why, and what to do.
