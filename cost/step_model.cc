@@ -204,7 +204,7 @@ const std::vector<StepModel::Stage>& StepModel::StagesOf(const Layout& layout) {
   std::vector<Stage>& stages = sums_;
   stages.clear();
   summed_ = key;
-  const bool reference = NeedsSecondModel(config_) || WantsReference(config_);
+  const bool reference = WantsReference(config_);
   for (const StageLayers& layers : Stages(PlacementOf(layout).stages())) {
     Stage& stage = stages.emplace_back();
     for (size_t i = layers.begin; i < layers.end; ++i) {

@@ -27,7 +27,7 @@
 #include "train/methods/distillation/distillation.h"
 #include "train/methods/policy/policy.h"
 #include "train/methods/preference/preference.h"
-#include "train/plan/teacher_graph.h"
+#include "train/plan/other_graphs.h"
 #include "train/rollouts/given_advantages.h"
 #include "train/step/row_log_probs.h"
 #include "train/step/trainer.h"
@@ -71,7 +71,7 @@ void Grads(const Arguments& arguments, Job& job) {
   const bool preference = facts.method == MethodKind::kPreference, policy = facts.on_completions();
   const std::string& path = arguments.value("rows");
   const int64_t vocabulary = VocabularyOf(model.graph);
-  if (facts.method == MethodKind::kDistillation) CheckTeacher(config, vocabulary);
+  if (facts.method == MethodKind::kDistillation) CheckOtherModels(config, model.graph);
   std::vector<Row> rows;
   std::vector<Rollout> rollouts;
   if (policy) {

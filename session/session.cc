@@ -9,6 +9,7 @@
 #include "session/model_options.h"
 #include "session/tuning.h"
 #include "session/value_head.h"
+#include "stages/other_models.h"
 
 namespace trireme {
 
@@ -49,47 +50,17 @@ Session::Session(const Config& config, PlannedModel model, Job& job, std::shared
                                    groups(), how);
 }
 
-std::unique_ptr<Session> Session::OpenFrozen(const std::string& directory, const FrozenOptions& options) const {
-  return OpenSecond(directory, options, /*trained=*/false);
-}
-
-std::unique_ptr<Session> Session::OpenValueModel(const std::string& directory) const {
-  return OpenSecond(directory, {.scores = true}, /*trained=*/true);
-}
-
-std::unique_ptr<Session> Session::OpenSecond(const std::string& directory, const FrozenOptions& options,
-                                             bool trained) const {
-  Config config = config_;
-  if (options.parallel) *config.mutable_parallel() = *options.parallel;
-  if (options.shard) config.mutable_parallel()->set_zero(3);
-  config.mutable_model()->set_path(directory);
-  config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
-  // Another model is loaded as it is: quantise and fp8 speak of this one.
-  if (trained || directory != config_.model().path()) {
-    config.mutable_model()->clear_quantise();
-    config.mutable_model()->clear_fp8();
-    config.mutable_model()->clear_fp8_skip();
-  }
-  config.mutable_tuning()->Clear();
-  config.mutable_tuning()->set_kind(TUNING_FULL);
-  config.mutable_multi_token_prediction()->Clear();
-  const HeadKind head = options.scores ? HeadKind::kScore : FactsOf(config).head;
-  PlannedModel model = PlanModel(config, job_.world(), head);
-  if (!options.parallel && HasExperts(model.graph) != HasExperts(graph_)) {
-    throw InputError(directory, ": a ", model.graph.family, " model beside a ", graph_.family,
+std::unique_ptr<Session> Session::OpenOther(const OtherModel& model) const {
+  const Config config = ConfigOf(config_, model);
+  PlannedModel planned = model.directory.empty() ? PlannedModel{graph_, PlanRun(config, graph_, job_.world())}
+                                                 : PlanModel(config, job_.world(), model.head);
+  if (!model.layout && HasExperts(planned.graph) != HasExperts(graph_)) {
+    throw InputError(model.directory, ": a ", planned.graph.family, " model beside a ", graph_.family,
                      " model: only one of them has experts, and both share a layout; use one of the same architecture");
   }
-  auto site = options.parallel ? std::make_shared<Site>(*site_, config, model.plan, job_, trace_) : site_;
-  return std::unique_ptr<Session>(new Session(config, std::move(model), job_, std::move(site),
-                                              {.trained = trained, .dtype = dtype_, .trace = trace_}));
-}
-
-std::unique_ptr<Session> Session::OpenUnder(const Config& config) const {
-  PlannedModel model{graph_, PlanRun(config, graph_, job_.world())};
-  auto site = std::make_shared<Site>(*site_, config, model.plan, job_, trace_);
-  std::unique_ptr<Session> session(new Session(config, std::move(model), job_, std::move(site),
-                                               {.trained = false, .dtype = dtype_, .trace = trace_}));
-  return session;
+  auto site = model.layout ? std::make_shared<Site>(*site_, config, planned.plan, job_, trace_) : site_;
+  return std::unique_ptr<Session>(new Session(config, std::move(planned), job_, std::move(site),
+                                              {.trained = model.trained, .dtype = dtype_, .trace = trace_}));
 }
 
 void Session::TakeWeights() {

@@ -1,7 +1,7 @@
 // Session: a model assembled from a configuration and a job: graph, plan, groups, weights, and the passes
 // through it. Opened once; trainer, evaluator and generator borrow it, so that a process holds its weights
-// once. Knows neither data nor optimizer. A process has one at a time, since it owns the device; OpenFrozen
-// adds a second model, OpenValueModel one to train.
+// once. Knows neither data nor optimizer. A process has one at a time, since it owns the device; OpenOther
+// adds another model (stages/other_models.h).
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,13 @@
 namespace trireme {
 
 class Trace;
+struct OtherModel;
 struct ValueSources;
 
 struct SessionOptions {
   bool trained = true;              // false: weights only, without gradients
   std::optional<DType> dtype = {};  // of the computation; by default the configuration's
   Trace* trace = nullptr;
-};
-
-// Of a second model.
-struct FrozenOptions {
-  bool shard = false;                           // its values are split over the data-parallel ranks, as zero 3 does
-  bool scores = false;                          // it is a reward model
-  std::optional<ParallelConfig> parallel = {};  // its layout, on the same ranks; by default the session's
 };
 
 // What a caller has already planned.
@@ -51,15 +45,9 @@ class Session {
   // Collective. Weights are allocated but not initialised. `job` outlives it.
   static std::unique_ptr<Session> Open(const Config& config, Job& job, const SessionOptions& options = {});
   Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options);
-  // A second model on the devices of another session, as a frozen reference is: its graph, without tuning, under the
-  // same layout and with the same groups, or under another one. This one outlives it. Collective.
-  std::unique_ptr<Session> OpenFrozen(const std::string& directory, const FrozenOptions& options = {}) const;
-  // The same with gradients, all of it trained: a value model that is trained beside a policy. Collective.
-  std::unique_ptr<Session> OpenValueModel(const std::string& directory) const;
-
-  // The same model without gradients under the layout of another configuration, on the same devices, with groups and
-  // weights of its own, which are zero. This one outlives it. Collective.
-  std::unique_ptr<Session> OpenUnder(const Config& config) const;
+  // Another model on the same devices, without tuning, or the same one with weights of its own, which are zero; with
+  // gradients if it is trained; with the same groups, or under a layout of its own. This one outlives it. Collective.
+  std::unique_ptr<Session> OpenOther(const OtherModel& model) const;
 
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.
@@ -96,7 +84,6 @@ class Session {
   Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
           const SessionOptions& options);
   void FillWeights(ValueSources sources, const TensorSource* initial);
-  std::unique_ptr<Session> OpenSecond(const std::string& directory, const FrozenOptions& options, bool trained) const;
   using Executors = std::map<int, std::unique_ptr<Executor>>;  // by micro batches per step
   Executor& ExecutorFor(int micro_batches, bool backward);
 

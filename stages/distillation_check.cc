@@ -3,26 +3,12 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "stages/other_layout.h"
+#include "stages/other_models.h"
 
 namespace trireme {
 
 bool DistillationSamples(const Config& config) {
   return config.distillation().lambda() > 0 || config.distillation().seq_kd();
-}
-
-bool HasTeacherLayout(const Config& config) {
-  return config.stage() == STAGE_GKD && IsLayout(config.distillation().layout());
-}
-
-Config UnderTeacherLayout(const Config& config) {
-  Config other = UnderLayout(config, config.distillation().layout());
-  if (config.memory().shard_reference()) other.mutable_parallel()->set_zero(3);
-  other.mutable_model()->set_path(config.distillation().teacher());
-  other.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
-  other.mutable_tuning()->Clear();
-  other.mutable_tuning()->set_kind(TUNING_FULL);
-  return other;
 }
 
 void CheckDistillation(const Config& config) {
@@ -41,7 +27,7 @@ void CheckDistillation(const Config& config) {
   if (config.data().loss() == LOSS_ALL) {
     throw InputError("data.loss: all: stage gkd trains the last answer of a conversation; leave it out");
   }
-  if (HasTeacherLayout(config) && SameLayout(config.parallel(), UnderTeacherLayout(config).parallel())) {
+  if (RepeatsLayout(config, ModelRole::kTeacher)) {
     throw InputError("distillation.layout has no part in this run: it is the layout of parallel; leave it out");
   }
   if (DistillationSamples(config) && config.parallel().context() > 1) {

@@ -8,11 +8,6 @@ namespace trireme {
 // Whether some steps of stage gkd train on answers that a model writes, and not the data.
 bool DistillationSamples(const Config& config);
 
-// Whether the teacher has another layout than its student.
-bool HasTeacherLayout(const Config& config);
-// The run with the teacher in place of the student, under the teacher's layout.
-Config UnderTeacherLayout(const Config& config);
-
 // Refuses what does not fit together. Nothing for other stages.
 void CheckDistillation(const Config& config);
 

@@ -3,8 +3,8 @@
 #include "core/base/error.h"
 #include "core/config/compare.h"
 #include "core/config/stage_defaults.h"
+#include "stages/other_models.h"
 #include "stages/policy_check.h"
-#include "stages/sampler_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -47,7 +47,7 @@ void CheckCanSample(const Config& config) {
     throw InputError("an evaluation samples completions and rewards them, and the rewards of rl.rollouts are in ",
                      config.rl().rollouts(), "; leave evaluations out, or sample (data.train and rl.rewards)");
   }
-  if (config.parallel().context() > 1 && !HasSamplingLayout(config)) {
+  if (config.parallel().context() > 1 && !OtherModelOf(config, ModelRole::kSampler)) {
     throw InputError("parallel.context = ", config.parallel().context(),
                      ": evaluations sample no completions under context parallelism; write 1, set another layout for ",
                      "sampling (rl.sampling), or leave evaluations out");

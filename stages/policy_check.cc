@@ -110,6 +110,7 @@ int64_t GroupOf(const Config& config) { return config.stage() == STAGE_GKD ? 1 :
 std::optional<std::string> RewardModelIn(const std::string& name) {
   constexpr std::string_view kModel = "model:";
   if (!name.starts_with(kModel)) return std::nullopt;
+  if (name.size() == kModel.size()) throw InputError("rl.rewards has 'model:' without a directory; write model:DIR");
   return name.substr(kModel.size());
 }
 

@@ -1,12 +1,11 @@
 #include "stages/ppo_check.h"
 
 #include "core/base/error.h"
-#include "stages/preference_check.h"
+#include "stages/policy_check.h"
 
 namespace trireme {
 namespace {
 
-constexpr char kRewardModelPrefix[] = "model:";
 constexpr char kOfPolicy[] = "policy";  // as a value model
 
 }  // namespace
@@ -20,7 +19,7 @@ bool HasValueModel(const Config& config) { return config.stage() == STAGE_PPO &&
 std::string ValueModelOf(const Config& config) {
   if (!config.rl().value_model().empty()) return config.rl().value_model();
   for (const std::string& reward : config.rl().rewards()) {
-    if (reward.starts_with(kRewardModelPrefix)) return reward.substr(std::size(kRewardModelPrefix) - 1);
+    if (const std::optional<std::string> directory = RewardModelIn(reward)) return *directory;
   }
   throw InputError(
       "rl.value_model is empty, and rl.rewards has no model:DIR to start from; name the directory of a reward ",

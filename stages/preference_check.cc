@@ -88,10 +88,6 @@ void CheckReferenceMemory(const Config& config) {
 
 }  // namespace
 
-const std::string& ReferenceName(const Config& config) {
-  return config.stage() == STAGE_GKD ? config.distillation().teacher() : config.reference();
-}
-
 bool ComparesWithItself(const Config& config) {
   return config.stage() != STAGE_GKD && (config.reference() == "base" || config.reference() == "start");
 }

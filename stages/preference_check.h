@@ -8,9 +8,7 @@
 
 namespace trireme {
 
-// What the run compares with, as the configuration names it: reference, or the teacher's directory.
-const std::string& ReferenceName(const Config& config);
-// Whether that is the model itself, as it was: base, or start.
+// Whether the run compares with the model itself, as it was: base, or start.
 bool ComparesWithItself(const Config& config);
 // Whether log-probabilities of a reference are computed.
 bool WantsReference(const Config& config);

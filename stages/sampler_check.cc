@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "stages/distillation_check.h"
 #include "stages/evaluation_check.h"
-#include "stages/other_layout.h"
+#include "stages/other_models.h"
 
 namespace trireme {
 namespace {
@@ -54,9 +54,7 @@ void RefuseOutsideKeys(const Config& config) {
 }
 
 void CheckSamplingLayout(const Config& config) {
-  if (!HasSamplingLayout(config)) return;
-  const ParallelConfig &training = config.parallel(), sampling = UnderSamplingLayout(config).parallel();
-  if (!SameLayout(training, sampling)) return;
+  if (!RepeatsLayout(config, ModelRole::kSampler)) return;
   throw InputError(
       "rl.sampling has no part in this run: it is the layout of parallel, and would be a second copy of the weights; "
       "leave it out");
@@ -69,9 +67,6 @@ void CheckLentMemory(const Config& config) {
 }
 
 }  // namespace
-
-bool HasSamplingLayout(const Config& config) { return IsLayout(config.rl().sampling()); }
-Config UnderSamplingLayout(const Config& config) { return UnderLayout(config, config.rl().sampling()); }
 
 void CheckSampler(const Config& config) {
   const SamplerConfig& sampler = config.rl().sampler();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/config/load.h"
+#include "stages/other_models.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
 
@@ -56,7 +57,8 @@ void Play(const char* model, const Case& one) {
   sampling.mutable_parallel()->set_zero(0);
   const auto training = Session::Open(ConfigUnder(folder.model(), one.training, one.dtype), TestJob());
   training->DrawWeights(7);
-  const auto refitted = training->OpenUnder(sampling), drawn = training->OpenUnder(sampling);
+  const OtherModel sampler{.role = ModelRole::kSampler, .layout = sampling.parallel()};
+  const auto refitted = training->OpenOther(sampler), drawn = training->OpenOther(sampler);
   Refit refit(*training, *refitted);
   refit.Run();
   drawn->DrawWeights(7);

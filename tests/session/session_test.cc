@@ -17,6 +17,7 @@
 #include "generation/generator.h"
 #include "parallel/objectives/log_probs.h"
 #include "parallel/tensor/collectives.h"
+#include "stages/other_models.h"
 #include "tests/core/comm/spmd.h"
 #include "tests/session/model_folder.h"
 #include "train/states/run_saver.h"
@@ -195,7 +196,7 @@ TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
   std::vector<std::string> freeze = layout;
   freeze.insert(freeze.end(), {"tuning.kind=freeze", "tuning.last_layers=1"});
   auto last_layer = Session::Open(ConfigWith(scratch.model(), freeze), TestJob());
-  auto reference = last_layer->OpenFrozen(CheckpointPath(scratch.output(), kSteps).string());
+  auto reference = last_layer->OpenOther({.directory = CheckpointPath(scratch.output(), kSteps).string()});
   reference->TakeWeights();
   EXPECT_EQ(ForwardLoss(*reference, true), trained.forward_loss);
   reference.reset();
@@ -206,7 +207,7 @@ TEST(Session, AReferenceWithAdaptersOffOrAsASecondModel) {
   for (int step = 0; step < 3; ++step) Step(trainer, step);
   EXPECT_NE(ForwardLoss(*session, true), before);
   EXPECT_EQ(ForwardLoss(*session, false), before);
-  const auto frozen = session->OpenFrozen(CheckpointPath(scratch.output(), kSteps).string());
+  const auto frozen = session->OpenOther({.directory = CheckpointPath(scratch.output(), kSteps).string()});
   frozen->TakeWeights();
   EXPECT_EQ(ForwardLoss(*frozen, true), trained.forward_loss);
   EXPECT_NE(trained.forward_loss, before);

@@ -9,7 +9,7 @@
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "stages/distillation_check.h"
-#include "stages/other_layout.h"
+#include "stages/other_models.h"
 #include "stages/policy_check.h"
 #include "stages/preference_check.h"
 #include "stages/reference_sync_check.h"
@@ -320,13 +320,15 @@ TEST(SamplerChecks, ASecondCopyHasAnotherLayout) {
   config.mutable_parallel()->set_zero(3);
   config.mutable_parallel()->set_pipeline(2);
   config.mutable_parallel()->set_sequence(true);
-  const ParallelConfig other = UnderSamplingLayout(config).parallel();
+  const OtherModel sampler = OtherModelOf(config, ModelRole::kSampler).value();
+  const ParallelConfig other = ConfigOf(config, sampler).parallel();
   EXPECT_EQ(other.tensor(), 4);
   EXPECT_EQ(other.pipeline(), 1);
   EXPECT_EQ(other.zero(), 0);
   EXPECT_TRUE(other.sequence());
-  EXPECT_TRUE(HasSamplingLayout(config));
-  EXPECT_FALSE(IsLayout({}));
+  EXPECT_EQ(ConfigOf(config, sampler).model().path(), config.model().path());
+  config.mutable_rl()->clear_sampling();
+  EXPECT_FALSE(OtherModelOf(config, ModelRole::kSampler));
 }
 
 TEST(DistillationChecks, ATeacherAndItsNumbers) {
@@ -363,14 +365,16 @@ TEST(DistillationChecks, ATeacherOfAnotherLayout) {
   EXPECT_EQ(Refusal(config), "accepted");
   config.mutable_model()->set_path("student");
   config.mutable_tuning()->set_kind(TUNING_LORA);
-  const Config teacher = UnderTeacherLayout(config);
+  const Config teacher = ConfigOf(config, OtherModelOf(config, ModelRole::kTeacher).value());
   EXPECT_EQ(teacher.model().path(), "teacher");
   EXPECT_EQ(teacher.parallel().zero(), 3);
   EXPECT_EQ(teacher.tuning().kind(), TUNING_FULL);
-  EXPECT_EQ(ReferenceName(config), "teacher");
+  EXPECT_FALSE(OtherModelOf(config, ModelRole::kReference));  // its teacher is that
   config.set_stage(STAGE_DPO);
   config.set_reference("base");
-  EXPECT_EQ(ReferenceName(config), "base");
+  EXPECT_FALSE(OtherModelOf(config, ModelRole::kTeacher));
+  EXPECT_FALSE(OtherModelOf(config, ModelRole::kReference));  // it is the policy without its adapter
+  EXPECT_TRUE(ComparesWithItself(config));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "checkpoint/manifest.pb.h"
 #include "data/dataset.h"
+#include "stages/other_models.h"
 #include "train/report/logged_step.h"
 #include "train/states/run_start.h"
 #include "train/step/reference.h"
@@ -24,15 +25,14 @@ struct MethodRun {
 };
 
 // A model beside the run's own that its checkpoints contain.
-struct OtherModel {
-  std::string name;            // "value": value/grad_norm in the log, final_value/ at the end
-  std::string folder;          // in a checkpoint
+struct SavedModel {
+  OtherModel what;
   Session* session = nullptr;  // not null
   Trainer* trainer = nullptr;  // null: it is not trained
 };
 
 // Of a reference, which may be null: itself, if it follows the policy; otherwise its directory has its weights.
-std::vector<OtherModel> SavedModels(Reference* reference);
+std::vector<SavedModel> SavedModels(Reference* reference);
 
 // What a step gave.
 struct StepResult {
@@ -61,7 +61,7 @@ class Method {
   virtual void Prepare() {}
 
   // The models beside the run's own, from Prepare on.
-  virtual std::vector<OtherModel> others() { return {}; }
+  virtual std::vector<SavedModel> others() { return {}; }
   // Forward and backward of a step, counted from 1, in the order of steps; gradients stay in the trainers. Throws
   // NoStep (train/step/no_step.h) where it could not begin. Collective.
   virtual void Pass(int64_t step) = 0;

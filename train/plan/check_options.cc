@@ -10,7 +10,7 @@
 #include "data/stream.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/tuning.h"
-#include "stages/sampler_check.h"
+#include "stages/other_models.h"
 #include "train/step/part_rates.h"
 
 namespace trireme {
@@ -77,7 +77,7 @@ void CheckPackedTraining(const Config& config) {
   if (tuning.init() != ADAPTER_INIT_LORA) {
     refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
   }
-  if (HasSamplingLayout(config)) {
+  if (OtherModelOf(config, ModelRole::kSampler)) {
     refuse(
         "rl.sampling: weights travel to another layout as they are computed with, and packed ones do not; leave "
         "rl.sampling "

@@ -16,13 +16,9 @@
 #include "parallel/sharding/optimizers.h"
 #include "session/exchange_sizes.h"
 #include "session/run_plan.h"
-#include "stages/distillation_check.h"
-#include "stages/ppo_check.h"
-#include "stages/preference_check.h"
-#include "stages/stage.h"
+#include "stages/other_models.h"
 #include "train/plan/activations.h"
-#include "train/plan/reward_graph.h"
-#include "train/plan/teacher_graph.h"
+#include "train/plan/other_graphs.h"
 
 namespace trireme {
 namespace {
@@ -54,7 +50,8 @@ class Planner {
                      ? LayerElements{}
                      : CountElements(inputs.graph, SplitOf(inputs.config.parallel()), inputs.grids)),
         elements_(inputs.elements != nullptr ? *inputs.elements : counted_),
-        like_(elements_.like) {
+        like_(elements_.like),
+        others_(OtherModels(inputs.config)) {
     const Config& config = inputs.config;
     const int64_t tokens = int64_t{config.run().micro_batch()} * config.data().max_length();
     shape_ = {.tokens = DivideUp(tokens, parallel_.context()),
@@ -77,12 +74,14 @@ class Planner {
       AddStates(elements_.experts[trained], ShardRanks(grids, GridKind::kExpert), trained, layers, memory);
     }
     AddPacked(layers, memory);
-    if (HasValueModel(in_.config)) AddValueModel(memory);
     PlanActivations(pipeline_rank, memory);
     if (in_.stages.at(0).begin == 0 && in_.placement.SiteOf(0).rank == pipeline_rank) {
       memory.host += int64_t{in_.config.memory().vision_features_mb()} << 20;  // where the tower is
     }
-    if (NeedsSecondModel(in_.config)) AddReference(pipeline_rank, memory);
+    for (const OtherModel& model : others_) {
+      if (model.of_samplings) continue;  // train/plan/sampling_plan.h counts it
+      model.trained ? AddTrained(model, memory) : AddFrozen(model, pipeline_rank, memory);
+    }
     int64_t of_experts = 0, of_mlp = 0;
     std::set<size_t> kinds;
     for (const size_t layer : layers) {
@@ -201,76 +200,76 @@ class Planner {
     return in_.npu || in_.cuda ? std::max<int64_t>(room - logits, 0) : room;
   }
 
-  // All states of the value model that stage ppo trains, whose layers are others than the policy's, as if all stages
-  // had the same of them. Its passes come after the policy's, whose activations are gone by then.
-  void AddValueModel(RankMemory& memory) const {
-    const LayerGraph graph = RewardGraph(in_.config, ValueModelOf(in_.config));
+  // All states of a model that is trained beside the run's own, whose layers are others, as if all stages had the same
+  // of them. Its passes come after the run's own, whose activations are gone by then.
+  void AddTrained(const OtherModel& model, RankMemory& memory) const {
+    const LayerElements theirs = CountElements(GraphOf(in_.config, model), SplitOf(parallel_), in_.grids);
     std::vector<int64_t> dense, experts;
     std::vector<size_t> layers;
-    for (const Layer& layer : graph.layers) {
-      int64_t of_dense = 0, of_experts = 0;
-      for (const Parameter& parameter : ParametersOf(graph, layer, SplitOf(parallel_))) {
-        const int64_t elements = Elements(Placement(parameter.declaration, in_.grids).LocalShape());
-        (parameter.declaration.grid == GridKind::kDense ? of_dense : of_experts) += elements;
-      }
-      layers.push_back(dense.size());
-      dense.push_back(DivideUp(of_dense, parallel_.pipeline()));
-      experts.push_back(DivideUp(of_experts, parallel_.pipeline()));
+    for (size_t i = 0; i < theirs.like.size(); ++i) {
+      layers.push_back(i);
+      dense.push_back(DivideUp(theirs.dense[false][i] + theirs.dense[true][i], parallel_.pipeline()));
+      experts.push_back(DivideUp(theirs.experts[false][i] + theirs.experts[true][i], parallel_.pipeline()));
     }
     const Grids& grids = in_.grids;
     AddStates(dense, ShardRanks(grids, GridKind::kDense), /*trained=*/true, layers, memory);
     AddStates(experts, ShardRanks(grids, GridKind::kExpert), /*trained=*/true, layers, memory);
   }
 
-  // A second model's values. One that leaves the device before the policy's pass shares its memory with the
+  // A frozen model's values. One that leaves the device before the run's own pass shares its memory with the
   // activations.
-  void AddReference(int pipeline_rank, RankMemory& memory) const {
-    const Grids& grids = in_.grids;
-    const int64_t dense_ranks = ShardRanks(grids, GridKind::kDense);
+  void AddFrozen(const OtherModel& model, int pipeline_rank, RankMemory& memory) const {
+    const int64_t bytes = model.alike    ? AlikeBytes(model, LayersOn(pipeline_rank))
+                          : model.layout ? BytesElsewhere(model)
+                                         : BytesBeside(model);
+    const bool leaves = model.offload || in_.config.preference().precompute_ref_log_probs();
+    memory.values += leaves ? std::max<int64_t>(bytes - memory.activations, 0) : bytes;
+    memory.host += model.offload ? bytes : 0;
+  }
+
+  bool Shards(const OtherModel& model, int64_t data) const {
+    return data > 1 && (parallel_.zero() == 3 || model.shard);
+  }
+
+  // Of the run's own layers.
+  int64_t AlikeBytes(const OtherModel& model, const std::vector<size_t>& layers) const {
     int64_t bytes = 0;
     for (const bool trained : {false, true}) {
-      bytes +=
-          ReferenceBytes(elements_.dense[trained], dense_ranks, LayersOn(pipeline_rank)) +
-          ReferenceBytes(elements_.experts[trained], ShardRanks(grids, GridKind::kExpert), LayersOn(pipeline_rank));
+      for (const GridKind grid : {GridKind::kDense, GridKind::kExpert}) {
+        std::vector<int64_t> elements;
+        for (const size_t layer : layers) {
+          elements.push_back((grid == GridKind::kDense ? elements_.dense : elements_.experts)[trained][layer]);
+        }
+        const int64_t data = ShardRanks(in_.grids, grid), all = Sum(elements);
+        bytes += shape_.element_bytes *
+                 (Shards(model, data) ? DivideUp(all, data) + std::min(TwoLargest(elements), all) : all);
+      }
     }
-    if (FactsOf(in_.config).method == MethodKind::kDistillation) bytes = TeacherBytes(dense_ranks);
-    const bool offload = in_.config.memory().offload_reference();
-    const bool leaves = offload || in_.config.preference().precompute_ref_log_probs();
-    memory.values += leaves ? std::max<int64_t>(bytes - memory.activations, 0) : bytes;
-    memory.host += offload ? bytes : 0;
+    return bytes;
   }
 
-  // A teacher's, whose layers are others than the student's, as if all ranks had the same of them.
-  int64_t TeacherBytes(int64_t data) const {
-    if (HasTeacherLayout(in_.config)) return TeacherBytesElsewhere();
-    const int64_t parameters = CountParameters(TeacherGraph(in_.config), /*trained_only=*/false);
-    const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
+  // Of other layers under the run's layout, as if all ranks had the same of them.
+  int64_t BytesBeside(const OtherModel& model) const {
+    const int64_t data = ShardRanks(in_.grids, GridKind::kDense);
+    const int64_t parameters = CountParameters(GraphOf(in_.config, model), /*trained_only=*/false);
     return shape_.element_bytes * parameters /
-           (int64_t{parallel_.tensor()} * parallel_.pipeline() * (shards ? data : 1));
+           (int64_t{parallel_.tensor()} * parallel_.pipeline() * (Shards(model, data) ? data : 1));
   }
 
-  // The same under a layout of its own, with the weight of its head, which is brought to the student's ranks.
-  int64_t TeacherBytesElsewhere() const {
-    const ParallelConfig layout = UnderTeacherLayout(in_.config).parallel();
+  // The same under a layout of its own, with the weight of its head, which is brought to the run's own ranks.
+  int64_t BytesElsewhere(const OtherModel& model) const {
+    const ParallelConfig& layout = *model.layout;
     const Grids grids = MakeGrids(in_.grids.world(), SizesOf(layout));
-    const LayerGraph graph = TeacherGraph(in_.config);
+    const LayerGraph graph = GraphOf(in_.config, model);
     int64_t elements = 0;
     for (const Layer& layer : graph.layers) {
       for (const Parameter& parameter : ParametersOf(graph, layer, SplitOf(layout))) {
-        const int64_t data = layout.zero() < 3 ? 1 : ShardRanks(grids, parameter.declaration.grid);
+        const int64_t data = model.shard ? ShardRanks(grids, parameter.declaration.grid) : 1;
         elements += DivideUp(Elements(Placement(parameter.declaration, grids).LocalShape()), data);
       }
     }
     const int64_t head = DivideUp(VocabularyOf(graph), parallel_.tensor()) * HiddenOf(graph);
     return shape_.element_bytes * (DivideUp(elements, layout.pipeline()) + head);
-  }
-
-  int64_t ReferenceBytes(const std::vector<int64_t>& of_layer, int64_t data, const std::vector<size_t>& layers) const {
-    std::vector<int64_t> elements;
-    for (size_t layer : layers) elements.push_back(of_layer[layer]);
-    const bool shards = data > 1 && (parallel_.zero() == 3 || in_.config.memory().shard_reference());
-    const int64_t all = Sum(elements);
-    return shape_.element_bytes * (shards ? DivideUp(all, data) + std::min(TwoLargest(elements), all) : all);
   }
 
   // Of one of the graph's layers: with memory.recompute_every the others save all (parallel/executor/model.h).
@@ -355,6 +354,7 @@ class Planner {
   const LayerElements counted_;  // unless the caller has counted them
   const LayerElements& elements_;
   const std::vector<size_t>& like_;  // for each layer the first one that is alike
+  const std::vector<OtherModel> others_;
   ActivationShape shape_;
   mutable std::map<std::pair<size_t, Recompute>, LayerBytes> bytes_;  // by kind of layer
 };

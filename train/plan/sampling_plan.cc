@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <optional>
 #include <sstream>
 #include <variant>
 
@@ -11,10 +10,9 @@
 #include "parallel/graph/parameters.h"
 #include "stages/distillation_check.h"
 #include "stages/evaluation_check.h"
-#include "stages/policy_check.h"
-#include "stages/sampler_check.h"
+#include "stages/other_models.h"
 #include "stages/stage.h"
-#include "train/plan/reward_graph.h"
+#include "train/plan/other_graphs.h"
 
 namespace trireme {
 namespace {
@@ -22,12 +20,11 @@ namespace {
 constexpr int64_t kMostSampledRows = 256;
 
 int64_t RewardBytes(const Config& config, const Grids& grids) {
-  int64_t parameters = 0;
-  for (const std::string& name : config.rl().rewards()) {
-    const std::optional<std::string> directory = RewardModelIn(name);
-    if (directory) parameters += CountParameters(RewardGraph(config, *directory), /*trained_only=*/false);
+  int64_t parameters = 0, shards = 1;
+  for (const OtherModel& model : OtherModels(config, ModelRole::kReward)) {
+    parameters += CountParameters(GraphOf(config, model), /*trained_only=*/false);
+    if (model.shard) shards = ShardRanks(grids, GridKind::kDense);
   }
-  const int64_t shards = config.memory().shard_reference() ? ShardRanks(grids, GridKind::kDense) : 1;
   const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
   return parameters * element / (grids.dense.Size("tp") * grids.dense.Size("pp") * shards);
 }
@@ -57,9 +54,8 @@ SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const G
   const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();
   const int64_t replicas = grids.dense.Size("dp");
   SamplingPlan plan{.rows = std::min((rows + replicas - 1) / replicas, kMostSampledRows)};
-  if (FactsOf(config).on_completions() && config.rl().rollouts().empty())
-    plan.reward_bytes = RewardBytes(config, grids);
-  if (HasSamplingLayout(config)) {
+  plan.reward_bytes = RewardBytes(config, grids);
+  if (OtherModelOf(config, ModelRole::kSampler)) {
     const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
     plan.weight_bytes =
         CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));

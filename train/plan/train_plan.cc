@@ -14,19 +14,14 @@
 #include "data/dataset.h"
 #include "session/model_graph.h"
 #include "session/tuning.h"
-#include "stages/distillation_check.h"
-#include "stages/policy_check.h"
-#include "stages/ppo_check.h"
-#include "stages/preference_check.h"
+#include "stages/other_models.h"
 #include "stages/reference_sync_check.h"
-#include "stages/sampler_check.h"
 #include "stages/stage.h"
 #include "train/evaluation/best_evaluation.h"
 #include "train/plan/check_answers.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/check_options.h"
-#include "train/plan/reward_graph.h"
-#include "train/plan/teacher_graph.h"
+#include "train/plan/other_graphs.h"
 #include "train/report/report_client.h"
 #include "train/step/batch_ramp.h"
 #include "train/step/learning_rate.h"
@@ -36,45 +31,17 @@ namespace {
 
 constexpr int kMostDrawn = 16;  // micro batches: more do not fit on a screen, and show nothing new
 
-void CheckThere(const std::string& key, const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    throw InputError(key, ": ", path, " does not exist; give the path of ",
-                     key == "run.resume" ? "a run's checkpoint-N, auto or never" : "an existing file");
-  }
-}
-
 void CheckResume(const Config& config) {
   const std::string& resume = config.run().resume();
-  if (resume != "auto" && resume != "never") CheckThere("run.resume", resume);
+  std::error_code ignored;
+  if (resume == "auto" || resume == "never" || std::filesystem::exists(resume, ignored)) return;
+  throw InputError("run.resume: ", resume, " does not exist; give the path of a run's checkpoint-N, auto or never");
 }
 
 LayerGraph ReadModel(const Config& config) {
   LayerGraph graph = ReadGraph(config);
   if (config.model().init() == MODEL_INIT_WEIGHTS) const HfDirectory weights(config.model().path());
   return graph;
-}
-
-// A reference of its own directory speaks of the same tokens, in the same architecture.
-void CheckReferenceModel(const Config& config, const LayerGraph& graph) {
-  if (FactsOf(config).method == MethodKind::kDistillation) return CheckTeacher(config, VocabularyOf(graph));
-  if (HasValueModel(config)) CheckValueModel(config, VocabularyOf(graph));
-  const std::string& name = config.reference();
-  if (!WantsReference(config) || name == "base" || name == "start") return;
-  CheckThere("reference", name);
-  Config other = config;
-  other.mutable_model()->set_path(name);
-  other.mutable_tuning()->Clear();
-  other.mutable_tuning()->set_kind(TUNING_FULL);
-  const LayerGraph found = ReadModel(other);
-  if (found.family != graph.family) {
-    throw InputError("reference: ", name, " is a ", found.family, " model, ", config.model().path(), " a ",
-                     graph.family, " one; wanted the same architecture");
-  }
-  if (VocabularyOf(found) != VocabularyOf(graph)) {
-    throw InputError("reference: ", name, " has a vocabulary of ", VocabularyOf(found), ", ", config.model().path(),
-                     " one of ", VocabularyOf(graph), "; wanted the same");
-  }
 }
 
 // Beyond these a typing error is likelier than a plan.
@@ -95,21 +62,12 @@ int MicroBatches(const RunConfig& run, const RunPlan& plan) {
                    " micro batches per step; wanted at most ", kMost, "; lower it or raise run.micro_batch");
 }
 
-// Refuses a layout for sampling that does not fit the ranks or the model.
-void PlanSamplingLayout(const Config& config, const LayerGraph& graph, int world) {
+// Refuses a layout of its own that does not fit the ranks or that model.
+void CheckLayout(const Config& config, const LayerGraph& graph, const OtherModel& model, int world) {
   try {
-    PlanRun(UnderSamplingLayout(config), graph, world);
+    PlanRun(ConfigOf(config, model), model.directory.empty() ? graph : GraphOf(config, model), world);
   } catch (const Error& error) {
-    throw InputError("rl.sampling: ", error.what());
-  }
-}
-
-// The same for a teacher's.
-void PlanTeacherLayout(const Config& config, int world) {
-  try {
-    PlanRun(UnderTeacherLayout(config), TeacherGraph(config), world);
-  } catch (const Error& error) {
-    throw InputError("distillation.layout: ", error.what());
+    throw InputError(model.layout_key, ": ", error.what());
   }
 }
 
@@ -156,13 +114,14 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] {
     graph = ReadModel(config);
     *resolved.mutable_tuning() = ResolveTuning(config.tuning(), graph);
-    CheckReferenceModel(config, graph);
+    CheckOtherModels(config, graph);
     CheckParameterOptions(config, graph);
   });
   problems.ThrowIfAny();
   RunPlan run = PlanRun(resolved, graph, world);
-  if (HasSamplingLayout(config)) PlanSamplingLayout(config, graph, world);
-  if (HasTeacherLayout(config)) PlanTeacherLayout(config, world);
+  for (const OtherModel& model : OtherModels(config)) {
+    if (model.layout) CheckLayout(config, graph, model, world);
+  }
   const int micro_batches = MicroBatches(config.run(), run);
   const int drawn = std::min(micro_batches, kMostDrawn);
   TrainPlan plan{.config = std::move(resolved),

@@ -1,6 +1,7 @@
 // The plan as human-readable text.
 #include <algorithm>
 #include <iomanip>
+#include <optional>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -8,7 +9,7 @@
 #include "parallel/graph/costs.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/schedule/draw.h"
-#include "stages/sampler_check.h"
+#include "stages/other_models.h"
 #include "train/plan/sampling_plan.h"
 #include "train/plan/train_plan.h"
 
@@ -101,9 +102,9 @@ std::string ToText(const TrainPlan& plan) {
   PrintSchedule(plan, out);
   out << "memory per rank, in MiB, without the temporaries of single operators";
   out << ":\n" << ToText(plan.memory);
-  const bool other = HasSamplingLayout(plan.config);
-  const Config sampling = other ? UnderSamplingLayout(plan.config) : plan.config;
-  const Grids grids = other ? MakeGrids(plan.run.grids.world(), SizesOf(sampling.parallel())) : plan.run.grids;
+  const std::optional<OtherModel> sampler = OtherModelOf(plan.config, ModelRole::kSampler);
+  const Config sampling = sampler ? ConfigOf(plan.config, *sampler) : plan.config;
+  const Grids grids = sampler ? MakeGrids(plan.run.grids.world(), SizesOf(sampling.parallel())) : plan.run.grids;
   out << SamplingText(plan.config, PlanSampling(sampling, plan.graph, grids), plan.memory);
   out << AnswersText(plan.config, plan.graph, plan.run.grids, plan.memory);
   PrintLength(plan, out);

@@ -25,9 +25,9 @@ AnswerSample ScoredSampleOf(const Judged& one) {
 
 }  // namespace
 
-RewardModel::RewardModel(const Session& policy, const std::string& directory)
-    : tokenizer_({.model = directory, .chat_template = {}, .records = Records::kPairs}),
-      model_(policy.OpenFrozen(directory, {.shard = policy.config().memory().shard_reference(), .scores = true})),
+RewardModel::RewardModel(const Session& policy, const OtherModel& model)
+    : tokenizer_({.model = model.directory, .chat_template = {}, .records = Records::kPairs}),
+      model_(policy.OpenOther(model)),
       bias_(ScoreBiasOf(model_->config(), model_->graph())) {
   model_->TakeWeights();
 }

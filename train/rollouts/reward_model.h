@@ -5,12 +5,12 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "data/rows.h"
 #include "data/tokenise.h"
 #include "session/session.h"
+#include "stages/other_models.h"
 #include "train/rollouts/rewards.h"
 
 namespace trireme {
@@ -18,7 +18,7 @@ namespace trireme {
 class RewardModel {
  public:
   // Takes its weights. `policy` outlives it. Collective.
-  RewardModel(const Session& policy, const std::string& directory);
+  RewardModel(const Session& policy, const OtherModel& model);
   // In their order, the same on every rank. Collective.
   std::vector<double> Of(std::span<const Judged> completions);
 

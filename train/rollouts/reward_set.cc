@@ -2,15 +2,17 @@
 
 #include <algorithm>
 
+#include "stages/other_models.h"
 #include "stages/policy_check.h"
 #include "train/rollouts/replay.h"
 
 namespace trireme {
 
 RewardSet::RewardSet(Session& policy, const Config& config) : policy_(policy) {
+  const std::vector<OtherModel> models = OtherModels(config, ModelRole::kReward);  // in the order of rl.rewards
+  auto next = models.begin();
   for (const std::string& name : config.rl().rewards()) {
-    const std::optional<std::string> directory = RewardModelIn(name);
-    models_.push_back(directory ? std::make_shared<RewardModel>(policy, *directory) : nullptr);
+    models_.push_back(RewardModelIn(name) ? std::make_shared<RewardModel>(policy, *next++) : nullptr);
   }
   Open(config);
 }

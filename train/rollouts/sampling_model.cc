@@ -1,12 +1,15 @@
 #include "train/rollouts/sampling_model.h"
 
-#include "stages/sampler_check.h"
+#include <optional>
+
+#include "stages/other_models.h"
 
 namespace trireme {
 
 SamplingModel::SamplingModel(Session& policy) : policy_(policy) {
-  if (!HasSamplingLayout(policy.config())) return;
-  copy_ = policy.OpenUnder(UnderSamplingLayout(policy.config()));
+  const std::optional<OtherModel> sampler = OtherModelOf(policy.config(), ModelRole::kSampler);
+  if (!sampler) return;
+  copy_ = policy.OpenOther(*sampler);
   refit_ = std::make_unique<Refit>(policy, *copy_);
 }
 

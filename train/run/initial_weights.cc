@@ -13,10 +13,9 @@
 #include "session/load_weights.h"
 #include "session/tuning.h"
 #include "session/value_head.h"
-#include "stages/ppo_check.h"
-#include "train/plan/reward_graph.h"
+#include "stages/other_models.h"
+#include "train/plan/other_graphs.h"
 #include "train/states/resume.h"
-#include "train/step/model_folders.h"
 
 namespace trireme {
 namespace {
@@ -50,17 +49,17 @@ void WarnUntrainedTokens(const ModelConfig& model, const LayerGraph& graph) {
 }
 
 // Those that a run's checkpoints contain beside its own.
-void CheckOtherModels(const Config& config, const std::filesystem::path& checkpoint) {
-  const auto want = [&](const char* folder, const char* what) {
-    if (IsCheckpoint(checkpoint / folder)) return;
-    throw InputError(checkpoint.string(), ": has no ", folder, ", because its run had no ", what,
-                     "; keep that run's settings, or start over: another run.output, and run.resume: auto");
-  };
-  if (config.reference_sync().steps() > 0) want(kReferenceFolder, "reference_sync.steps");
-  if (!HasValueModel(config)) return;
-  want(kValueFolder, "stage: ppo");
-  const StoreReader reader(checkpoint / kValueFolder);
-  CheckResumable(reader, RewardGraph(config, ValueModelOf(config)), config.optimizer());
+void CheckSavedModels(const Config& config, const std::filesystem::path& checkpoint) {
+  for (const OtherModel& model : OtherModels(config)) {
+    if (model.saved_as.empty()) continue;
+    if (!IsCheckpoint(checkpoint / model.saved_as)) {
+      throw InputError(checkpoint.string(), ": has no ", model.saved_as, ", because its run had no ", model.saved_with,
+                       "; keep that run's settings, or start over: another run.output, and run.resume: auto");
+    }
+    if (!model.trained) continue;
+    const StoreReader reader(checkpoint / model.saved_as);
+    CheckResumable(reader, GraphOf(config, model), config.optimizer());
+  }
 }
 
 }  // namespace
@@ -70,7 +69,7 @@ void CheckInitialWeights(const Config& config, const LayerGraph& graph, const Ru
   if (!start.checkpoint) return;
   const StoreReader reader(*start.checkpoint);
   CheckResumable(reader, graph, config.optimizer());
-  CheckOtherModels(config, *start.checkpoint);
+  CheckSavedModels(config, *start.checkpoint);
   CheckSameData(reader.manifest().progress().data(), data, *start.checkpoint, config);
 }
 

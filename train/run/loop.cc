@@ -91,9 +91,9 @@ class Run {
                                    .weights_only = config_.save().weights_only(),
                                    .trained_only = graph_.adapter.has_value(),
                                    .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
-    for (const OtherModel& model : others_) {
+    for (const SavedModel& model : others_) {
       const bool states = model.trainer != nullptr && !config_.save().weights_only();
-      saver_->Add(model.folder, *model.session, states ? &model.trainer->optimizer() : nullptr);
+      saver_->Add(model.what.saved_as, *model.session, states ? &model.trainer->optimizer() : nullptr);
     }
     lock.RunBegins();
     if (job.rank() == 0) {
@@ -151,8 +151,9 @@ class Run {
     if (job_.rank() == 0) WarnUnused(config_, graph_);
     std::filesystem::path chosen = CheckpointPath(directory_, FinalStep());
     if (FinalStep() == start_at_.step) chosen = *start_at_.checkpoint;  // nothing was left to train
-    for (const OtherModel& model : others_) {
-      if (model.trainer != nullptr) Export(HfDirectory(chosen / model.folder), "final_" + model.name, nullptr);
+    for (const SavedModel& model : others_) {
+      if (model.trainer != nullptr)
+        Export(HfDirectory(chosen / model.what.saved_as), "final_" + model.what.name, nullptr);
     }
     ExportModel(HfDirectory(chosen), "final");
   }
@@ -243,7 +244,7 @@ class Run {
   // Of the run's own model, and of those that are trained beside it.
   std::vector<Trainer*> Trainers() {
     std::vector<Trainer*> trainers = {&trainer_};
-    for (const OtherModel& model : others_) {
+    for (const SavedModel& model : others_) {
       if (model.trainer != nullptr) trainers.push_back(model.trainer);
     }
     return trainers;
@@ -264,13 +265,13 @@ class Run {
   // Of the models beside the run's own; their norms go to the metrics. Their routers' numbers are no part of the log.
   GradientReport FinishOtherGradients(MetricValues& metrics) {
     GradientReport all;
-    for (const OtherModel& model : others_) {
+    for (const SavedModel& model : others_) {
       if (model.trainer == nullptr) continue;
       GradientReport report = model.trainer->FinishGradients();
       model.trainer->TakeBalance();
-      metrics[model.name + "/grad_norm"] = report.norm;
+      metrics[model.what.name + "/grad_norm"] = report.norm;
       if (report.finite) continue;
-      report.source = Concat("the ", model.name, " model: ", report.source);
+      report.source = Concat("the ", model.what.name, " model: ", report.source);
       all = report;
     }
     return all;
@@ -393,7 +394,7 @@ class Run {
   Session session_;
   Trainer trainer_;
   const std::unique_ptr<Method> method_;
-  std::vector<OtherModel> others_;  // of the method
+  std::vector<SavedModel> others_;  // of the method
   std::optional<RunSaver> saver_;
   std::optional<RunReport> report_;  // on rank 0
   ExpertBalance balance_;            // of all steps so far

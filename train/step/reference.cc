@@ -8,9 +8,7 @@
 #include "core/base/error.h"
 #include "parallel/objectives/answer_objective.h"
 #include "parallel/pass/pass_batch.h"
-#include "stages/distillation_check.h"
 #include "stages/preference_check.h"
-#include "train/step/model_folders.h"
 
 namespace trireme {
 namespace {
@@ -27,6 +25,12 @@ void PutValues(Bucket& bucket, const at::Tensor& values) {
   const at::Tensor place = bucket.BeginValues();
   (place.defined() ? place : bucket.share_master()).copy_(values);
   bucket.EndValues();
+}
+
+// Its teacher, or its reference.
+std::optional<OtherModel> SecondModelOf(const Config& config) {
+  std::optional<OtherModel> teacher = OtherModelOf(config, ModelRole::kTeacher);
+  return teacher ? teacher : OtherModelOf(config, ModelRole::kReference);
 }
 
 }  // namespace
@@ -50,11 +54,11 @@ std::vector<std::vector<double>> AnswerLogProbsOf(Session& session, const std::v
   return found;
 }
 
-Reference::Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint) : session_(session) {
+Reference::Reference(Session& session, const std::optional<std::filesystem::path>& checkpoint)
+    : session_(session), second_(SecondModelOf(session.config())) {
   const Config& config = session.config();
-  const std::string& name = ReferenceName(config);
-  const bool own = ComparesWithItself(config);
-  if (!NeedsSecondModel(config)) {
+  if (!second_) {
+    const std::string& name = config.reference();
     adapters_ = name == "start";
     const bool whole = config.tuning().modules_to_save_size() > 0;
     if (whole && name == "base" && !config.tuning().adapters().empty()) {
@@ -66,20 +70,17 @@ Reference::Reference(Session& session, const std::optional<std::filesystem::path
     if (name == "start" && !starts_) adapters_ = false;  // a fresh adapter adds nothing
     return;
   }
-  FrozenOptions options{.shard = config.memory().shard_reference()};
-  if (HasTeacherLayout(config)) options.parallel = UnderTeacherLayout(config).parallel();
-  frozen_ = session.OpenFrozen(own ? config.model().path() : name, options);
-  follows_ = config.reference_sync().steps() > 0;
+  frozen_ = session.OpenOther(*second_);
+  follows_ = !second_->saved_as.empty();
   if (follows_ && checkpoint) {
-    frozen_->LoadWeights((*checkpoint / kReferenceFolder).string());
-  } else if (own && config.model().init() == MODEL_INIT_RANDOM) {
+    frozen_->LoadWeights((*checkpoint / second_->saved_as).string());
+  } else if (ComparesWithItself(config) && config.model().init() == MODEL_INIT_RANDOM) {
     frozen_->DrawWeights(static_cast<uint64_t>(config.run().seed()));
   } else {
     frozen_->TakeWeights();
   }
-  offload_ = config.memory().offload_reference();
   for (Bucket* bucket : frozen_->model().buckets()) {
-    if (offload_) bucket->OffloadValues();
+    if (second_->offload) bucket->OffloadValues();
   }
 }
 
@@ -109,9 +110,9 @@ void Reference::Sync(int64_t step) {
 void Reference::Use(const std::function<void(Session& model, bool adapters)>& use) {
   if (frozen_) {
     const std::vector<Bucket*> buckets = frozen_->model().buckets();
-    if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->ReloadValues(); });
+    if (second_->offload) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->ReloadValues(); });
     use(*frozen_, /*adapters=*/true);
-    if (offload_) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->OffloadValues(); });
+    if (second_->offload) std::ranges::for_each(buckets, [](Bucket* bucket) { bucket->OffloadValues(); });
     return;
   }
   if (starts_) Exchange();

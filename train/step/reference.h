@@ -12,6 +12,7 @@
 
 #include "parallel/pass/pass_input.h"
 #include "session/session.h"
+#include "stages/other_models.h"
 
 namespace trireme {
 
@@ -38,6 +39,8 @@ class Reference {
   // After each step: moves the weights towards the policy's, where the configuration says so, and this is the step.
   // Collective.
   void Sync(int64_t step);
+  // A second model in memory; nothing: it is the session's own.
+  const std::optional<OtherModel>& second() const { return second_; }
   // The model whose weights belong to a checkpoint; nullptr: they are those of its directory.
   Session* saved() { return follows_ ? frozen_.get() : nullptr; }
 
@@ -45,9 +48,9 @@ class Reference {
   void Exchange();  // the trained values for those of the start, and back
 
   Session& session_;
-  std::unique_ptr<Session> frozen_;
+  const std::optional<OtherModel> second_;
+  std::unique_ptr<Session> frozen_;    // which is that
   bool follows_ = false;               // the policy, by reference_sync
-  bool offload_ = false;               // its weights are on the device only in passes
   bool adapters_ = true;               // of the session itself, in its passes as the reference
   bool starts_ = false;                // with the trained values that it started from
   std::vector<at::Tensor> elsewhere_;  // by trained bucket, [share]: start values, or in an exchange the policy's

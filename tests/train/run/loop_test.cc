@@ -71,14 +71,15 @@ class Recorder : public Method {
   void Begin(const MethodRun& run) override {
     script_.asked.emplace_back("begin");
     trainer_ = &run.trainer;
-    if (script_.keeps_model) kept_ = trainer_->session().OpenFrozen(trainer_->session().config().model().path());
+    if (script_.keeps_model)
+      kept_ = trainer_->session().OpenOther({.directory = trainer_->session().config().model().path()});
   }
   bool wants_start() override { return true; }
   void TakeStart() override { script_.asked.emplace_back("start"); }
   void Prepare() override { script_.asked.emplace_back("prepare"); }
-  std::vector<OtherModel> others() override {
+  std::vector<SavedModel> others() override {
     if (!kept_) return {};
-    return {{.name = "kept", .folder = "kept_model", .session = kept_.get()}};
+    return {{.what = {.name = "kept", .saved_as = "kept_model"}, .session = kept_.get()}};
   }
   void Pass(int64_t step) override {
     script_.before_pass(step);

@@ -11,7 +11,6 @@
 #include "parallel/objectives/teacher_states.h"
 #include "parallel/pass/pass_batch.h"
 #include "parallel/tensor/rank_cargo.h"
-#include "stages/distillation_check.h"
 #include "train/methods/distillation/teacher_moves.h"
 #include "train/step/batches.h"
 
@@ -79,8 +78,9 @@ at::ScalarType TypeOf(Session& model) {
 Teacher::Teacher(Session& student, Reference& model)
     : student_(student),
       model_(model),
-      head_leaves_(student.config().memory().offload_reference() || student.config().memory().shard_reference() ||
-                   (student.config().parallel().zero() == 3 && !HasTeacherLayout(student.config()))) {}
+      elsewhere_(model.second()->layout.has_value()),
+      head_leaves_(model.second()->offload || model.second()->shard ||
+                   (student.config().parallel().zero() == 3 && !elsewhere_)) {}
 
 Teacher::Outputs Teacher::Forward(Session& model, const std::vector<PassInput>& inputs) const {
   const TeacherStates objective(head_leaves_);
@@ -91,7 +91,7 @@ Teacher::Outputs Teacher::Forward(Session& model, const std::vector<PassInput>& 
 
 void Teacher::Ask(const RowSource& rows, std::vector<PassInput>& inputs) {
   model_.Use([&](Session& model, bool /*adapters*/) {
-    if (HasTeacherLayout(student_.config())) return AskElsewhere(model, rows, inputs);
+    if (elsewhere_) return AskElsewhere(model, rows, inputs);
     const Outputs outputs = Forward(model, inputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const PassOutput& output = outputs[i];

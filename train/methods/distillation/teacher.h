@@ -30,6 +30,7 @@ class Teacher {
 
   Session& student_;
   Reference& model_;
+  const bool elsewhere_;    // under a layout of its own
   const bool head_leaves_;  // after a pass the teacher's weights are no longer on the device, or not whole
   // Under a layout of its own: the rows of its head's weight that this rank has of the student's; undefined before the
   // first pass, and on ranks without the head.

@@ -5,10 +5,9 @@
 #include "core/base/text.h"
 #include "generation/text/prompts.h"
 #include "stages/evaluation_check.h"
+#include "stages/other_models.h"
 #include "stages/policy_check.h"
-#include "stages/sampler_check.h"
 #include "stages/stage.h"
-#include "train/plan/reward_graph.h"
 #include "train/rollouts/completion_endpoint.h"
 #include "train/rollouts/completion_scores.h"
 #include "train/rollouts/environment.h"
@@ -29,13 +28,10 @@ void CheckCanBeRewarded(const Config& config, const PromptSet& prompts, bool rep
   }
   if (!config.rl().environment().empty()) Environment(config, prompts);
   for (const std::string& name : config.rl().rewards()) {
-    if (const std::optional<std::string> directory = RewardModelIn(name)) {
-      RewardGraph(config, *directory);
-    } else {
-      const std::unique_ptr<Reward> reward = OpenReward(name, config);
-      reward->CheckPrompts(prompts);
-      if (reports) reward->CheckCode(prompts);
-    }
+    if (RewardModelIn(name)) continue;
+    const std::unique_ptr<Reward> reward = OpenReward(name, config);
+    reward->CheckPrompts(prompts);
+    if (reports) reward->CheckCode(prompts);
   }
 }
 
@@ -69,7 +65,7 @@ Prompts OpenFollowed(const Config& config) {
 
 Prompts OpenSampled(const Config& config, const DataPlace& place) {
   const bool outside = !config.rl().sampler().endpoint().empty();
-  if (config.parallel().context() > 1 && !outside && !HasSamplingLayout(config)) {
+  if (config.parallel().context() > 1 && !outside && !OtherModelOf(config, ModelRole::kSampler)) {
     throw InputError("parallel.context = ", config.parallel().context(), ": no completions are sampled under context ",
                      "parallelism; write 1, or set another layout for sampling (rl.sampling), or give completions by "
                      "rl.rollouts or rl.sampler.endpoint");

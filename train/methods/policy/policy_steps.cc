@@ -13,7 +13,6 @@
 #include "train/rollouts/rollout_metrics.h"
 #include "train/rollouts/sampled_rollouts.h"
 #include "train/rollouts/sampler_exports.h"
-#include "train/step/model_folders.h"
 
 namespace trireme {
 
@@ -65,11 +64,10 @@ bool PolicySteps::wants_start() { return pass_->reference() != nullptr && pass_-
 
 ValueModel* PolicySteps::value_model() { return pass_->ppo() == nullptr ? nullptr : pass_->ppo()->value_model(); }
 
-std::vector<OtherModel> PolicySteps::others() {
-  std::vector<OtherModel> models = SavedModels(pass_->reference());
+std::vector<SavedModel> PolicySteps::others() {
+  std::vector<SavedModel> models = SavedModels(pass_->reference());
   if (ValueModel* values = value_model()) {
-    models.push_back(
-        {.name = "value", .folder = kValueFolder, .session = &values->session(), .trainer = &values->trainer()});
+    models.push_back({.what = values->what(), .session = &values->session(), .trainer = &values->trainer()});
   }
   return models;
 }

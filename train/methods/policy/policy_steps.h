@@ -36,7 +36,7 @@ class PolicySteps : public Method {
   void Begin(const MethodRun& run) override;
   bool wants_start() override;
   void TakeStart() override { pass_->reference()->TakeStart(); }
-  std::vector<OtherModel> others() override;
+  std::vector<SavedModel> others() override;
   void Pass(int64_t step) override;
   StepResult Result() override;
   void AfterUpdate(int64_t step) override;

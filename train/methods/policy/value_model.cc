@@ -4,19 +4,20 @@
 #include "parallel/objectives/objectives.h"
 #include "parallel/pass/pass_batch.h"
 #include "stages/objective_options.h"
-#include "stages/ppo_check.h"
+#include "stages/other_models.h"
 #include "train/states/resume.h"
-#include "train/step/model_folders.h"
 
 namespace trireme {
 
 ValueModel::ValueModel(Session& policy, const std::optional<std::filesystem::path>& checkpoint)
-    : session_(policy.OpenValueModel(ValueModelOf(policy.config()))), trainer_(*session_, "value") {
+    : what_(OtherModelOf(policy.config(), ModelRole::kValue).value()),
+      session_(policy.OpenOther(what_)),
+      trainer_(*session_, "value") {
   if (!checkpoint) {
     session_->TakeWeights();
     return;
   }
-  StoreReader reader(*checkpoint / kValueFolder);
+  StoreReader reader(*checkpoint / what_.saved_as);
   PrepareStates(reader, trainer_, policy.job());
   LoadStates(reader, trainer_, policy.job());
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "stages/other_models.h"
 #include "train/rollouts/rollout.h"
 #include "train/step/trainer.h"
 
@@ -25,10 +26,12 @@ class ValueModel {
   double Pass(const std::vector<PassInput>& inputs, BatchTotals totals, std::span<const Rollout> rollouts);
   const NamedSums& sums() const { return trainer_.sums(); }  // of the last pass
 
+  const OtherModel& what() const { return what_; }
   Session& session() { return *session_; }
   Trainer& trainer() { return trainer_; }
 
  private:
+  const OtherModel what_;
   const std::unique_ptr<Session> session_;
   Trainer trainer_;
 };

@@ -29,7 +29,7 @@ class PreferenceSteps : public Method {
   bool wants_start() override { return pass_->reference() != nullptr && pass_->reference()->wants_start(); }
   void TakeStart() override { pass_->reference()->TakeStart(); }
   void Prepare() override { pass_->Precompute(*data_.train, feed_->order(), total_steps_, data_.valid.get()); }
-  std::vector<OtherModel> others() override { return SavedModels(pass_->reference()); }
+  std::vector<SavedModel> others() override { return SavedModels(pass_->reference()); }
 
   void Pass(int64_t step) override {
     const double waited_before = feed_->waited_seconds();
