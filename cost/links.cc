@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/rounding.h"
+
 namespace trireme {
 namespace {
 
@@ -34,14 +36,14 @@ double Links::Between(int nodes, double bytes) const {
 // Rings through all nodes: inside a node each rank moves nearly all bytes, and its own share of them leaves the node.
 double Links::AllGather(const GroupShape& group, double bytes) const {
   if (group.size < 2) return 0;
-  const int together = Together(group), nodes = (group.size + together - 1) / together;
+  const int together = Together(group), nodes = DivideUp(group.size, together);
   const double inside = bytes * (together - 1) / together, between = bytes / together * (nodes - 1) / nodes;
   return std::max(Inside(together, inside), Between(nodes, between));
 }
 
 double Links::AllToAll(const GroupShape& group, double bytes) const {
   if (group.size < 2) return 0;
-  const int together = Together(group), nodes = (group.size + together - 1) / together;
+  const int together = Together(group), nodes = DivideUp(group.size, together);
   const double per_rank = bytes / group.size;
   return std::max(Inside(together, per_rank * (together - 1)), Between(nodes, per_rank * (group.size - together)));
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 #include "cost/run_bytes.h"
 #include "parallel/graph/costs.h"
 #include "parallel/graph/like_layers.h"
@@ -173,7 +174,7 @@ int StepModel::Shown(const Layout& layout) const { return std::min(MicroBatches(
 
 int StepModel::MicroBatches(const Layout& layout) const {
   const int64_t round = int64_t{layout.micro_batch} * layout.data();
-  return static_cast<int>((config_.run().global_batch() + round - 1) / round);
+  return static_cast<int>(DivideUp(config_.run().global_batch(), round));
 }
 
 const Schedule& StepModel::Table(const Layout& layout, int micro_batches) {

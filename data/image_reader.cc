@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/rounding.h"
 #include "images/image_source.h"
 
 namespace trireme {
@@ -18,7 +19,7 @@ std::filesystem::path ConfigOf(const std::string& model) { return std::filesyste
 void LimitTiles(const ImageReader::Options& options, images::TileSettings& tiles) {
   const int64_t area = tiles.side * tiles.side;
   if (options.max_pixels > 0) tiles.most = std::max<int64_t>(options.max_pixels / area, 1);
-  if (options.min_pixels > 0) tiles.fewest = (options.min_pixels + area - 1) / area;
+  if (options.min_pixels > 0) tiles.fewest = DivideUp(options.min_pixels, area);
   if (tiles.fewest > tiles.most) {
     throw InputError("images: at least ", tiles.fewest, " and at most ", tiles.most, " tiles of ", area,
                      " pixels; set model.min_pixels and model.max_pixels");

@@ -1,17 +1,17 @@
 #include "data/prefetch.h"
 
-#include <chrono>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "text/all_cores.h"
 
 namespace trireme {
 
 void Prefetcher::Start(std::vector<int64_t> next) {
   if (coming_.valid()) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     here_ = coming_.get();  // throws what the thread threw
-    waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    waited_seconds_ += SecondsSince(start);
   }
   coming_ = std::async(std::launch::async, [rows = rows_, next = std::move(next)] {
     std::vector<Row> read(next.size());

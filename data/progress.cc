@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace trireme {
@@ -30,7 +31,7 @@ Progress::Progress(std::string what, int64_t total)
     : what_(std::move(what)),
       total_(std::max<int64_t>(total, 1)),
       terminal_(EndsOnTerminal()),
-      start_(std::chrono::steady_clock::now()),
+      start_(Clock::now()),
       next_(start_ + FirstPause(terminal_)) {}
 
 Progress::~Progress() {
@@ -39,7 +40,7 @@ Progress::~Progress() {
 
 void Progress::Advance(int64_t done) {
   done_ += done;
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (now < next_ && !(shown_ && terminal_ && done_ >= total_)) return;
   next_ = now + Pause(terminal_);
   Show();
@@ -48,7 +49,7 @@ void Progress::Advance(int64_t done) {
 void Progress::Show() {
   shown_ = true;
   const double share = static_cast<double>(done_) / static_cast<double>(total_);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double seconds = SecondsSince(start_);
   const auto left = static_cast<int64_t>(seconds / share * (1 - share) + 0.5);
   std::string bar(kBarWidth, ' ');
   std::fill_n(bar.begin(), static_cast<int>(share * kBarWidth), '=');

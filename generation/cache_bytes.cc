@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/rounding.h"
+
 namespace trireme {
 
 int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const Grids& grids) {
@@ -17,7 +19,7 @@ int64_t CacheBytesPerToken(const LayerGraph& graph, const Config& config, const 
     numbers += attention.latent ? attention.latent->kv_rank + attention.latent->qk_rope_head_dim
                                 : 2 * std::max<int64_t>(attention.kv_heads / tensor, 1) * attention.head_dim;
   }
-  return layers == 0 ? 0 : (numbers * element + stages - 1) / stages;
+  return layers == 0 ? 0 : DivideUp(numbers * element, stages);
 }
 
 int64_t StateBytesPerRow(const LayerGraph& graph, const Config& config, const Grids& grids) {
@@ -32,7 +34,7 @@ int64_t StateBytesPerRow(const LayerGraph& graph, const Config& config, const Gr
     const int64_t channels = 2 * delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim;
     bytes += (state * int64_t{sizeof(float)} + (delta.convolution - 1) * channels * element) / tensor;
   }
-  return (bytes + stages - 1) / stages;
+  return DivideUp(bytes, stages);
 }
 
 }  // namespace trireme

@@ -4,10 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "generation/adapter_set.h"
 #include "generation/cache_bytes.h"
@@ -122,7 +122,7 @@ class Engine::Parts {
   }
 
   std::vector<NewToken> Step() {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     EngineStep step;
     for (Scheduler& scheduler : schedulers_) step.plans.push_back(scheduler.Plan());
     step.sampled = Sampled(step.plans);
@@ -137,7 +137,7 @@ class Engine::Parts {
       SchedulerOf(fresh.row % replicas_).Append(fresh.row / replicas_, fresh.token);
       TakeJson(fresh);
     }
-    Count(done->step.plans, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    Count(done->step.plans, SecondsSince(start));
     return tokens;
   }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <variant>
 
+#include "core/base/rounding.h"
 #include "core/cuda/cuda.h"
 #include "core/tensor/device_copies.h"
 #include "ops/attention/decode_attention.h"
@@ -25,7 +26,7 @@ int64_t ColumnsFor(const PagedRows& rows) {
   int64_t columns = 1;
   for (const PagedRow& row : rows.rows) columns = std::max(columns, row.past / rows.block_size + 1);
   const auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(columns / 4, 8))));
-  return (columns + step - 1) / step * step;
+  return RoundUp(columns, step);
 }
 
 int64_t TableWords(int64_t rows, int64_t columns) { return (rows * (1 + columns) + 1) / 2; }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -12,6 +11,7 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/run_checkpoints.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cli/command.h"
@@ -25,8 +25,6 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kSaves = 3;  // the best of this many counts
 
 // The slowest rank's time for a collective operation.
@@ -34,7 +32,7 @@ double Time(Job& job, const std::function<void()>& work) {
   job.Barrier();
   const Clock::time_point start = Clock::now();
   work();
-  return job.Max(std::chrono::duration<double>(Clock::now() - start).count());
+  return job.Max(SecondsSince(start));
 }
 
 class CheckpointBench {

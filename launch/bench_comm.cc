@@ -9,9 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/rounding.h"
 #include "core/base/text.h"
 #include "core/cli/command.h"
 #include "core/comm/communicator_set.h"
@@ -21,8 +23,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kBlockSeconds = 0.01;  // consecutive calls before switching to the other side
 constexpr double kSideSeconds = 0.5;    // all blocks of one side of a case
@@ -99,7 +99,7 @@ double TimeBlock(Job& job, int calls, Run run) {
   job.Barrier();
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < calls; ++i) run();
-  const double mine = std::chrono::duration<double>(Clock::now() - start).count() / calls;
+  const double mine = SecondsSince(start) / calls;
   return job.Max(mine);
 }
 
@@ -122,7 +122,7 @@ Effort EffortFor(double call_seconds, int64_t iterations) {
   const int calls = std::clamp(static_cast<int>(kBlockSeconds / call_seconds), 1, 200);
   if (iterations > 0) {
     const int in_block = static_cast<int>(std::min<int64_t>(calls, iterations));
-    return {in_block, static_cast<int>((iterations + in_block - 1) / in_block)};
+    return {in_block, static_cast<int>(DivideUp(iterations, in_block))};
   }
   const int blocks = static_cast<int>(kSideSeconds / (call_seconds * calls));
   return {calls, std::clamp(blocks, kFewestBlocks, kMostBlocks)};

@@ -1,12 +1,12 @@
 // `trireme bench generate`: how fast the engine reads prompts and generates, on random weights and tokens of a
 // model's shape, and which fraction of the memory's bandwidth generating uses. One JSON line.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/random.h"
 #include "core/cli/command.h"
@@ -42,10 +42,6 @@ std::vector<int64_t> RandomPrompt(int64_t row, int64_t length, int64_t vocabular
 
 // All rows start together and get as many tokens each.
 GenerateTimes RunRows(Session& session, const GenerateShape& shape, int64_t rows) {
-  using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   Engine engine(session, {.max_rows = shape.rows,
                           .max_total_tokens = shape.rows * (shape.prompt_tokens + shape.new_tokens + 64),
                           .prefix_cache = false});
@@ -58,12 +54,12 @@ GenerateTimes RunRows(Session& session, const GenerateShape& shape, int64_t rows
   GenerateTimes times;
   const Clock::time_point start = Clock::now();
   for (size_t first = 0; first < ids.size();) first += engine.Step().size();
-  times.prefill = since(start);
+  times.prefill = SecondsSince(start);
   const int stages = session.plan().placement.stages();  // a token of each row takes as many steps
   for (int64_t i = 0; i < shape.new_tokens; ++i) {
     const Clock::time_point step = Clock::now();
     for (int stage = 0; stage < stages; ++stage) engine.Step();
-    times.steps.push_back(since(step));
+    times.steps.push_back(SecondsSince(step));
   }
   for (const int64_t id : ids) engine.End(id);
   return times;

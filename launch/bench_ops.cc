@@ -8,13 +8,13 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/nearest.h"
@@ -30,7 +30,6 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Tensors = BenchCase::Tensors;
 
 constexpr char kChosen[] = "chosen";
@@ -47,7 +46,7 @@ struct BestTimes {
 double Seconds(const std::function<void()>& work) {
   const Clock::time_point start = Clock::now();
   work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return SecondsSince(start);
 }
 
 // Clears the gradient, which would otherwise accumulate, unlike an activation's in a real run.

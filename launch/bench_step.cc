@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/cli/command.h"
@@ -24,8 +25,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct StepCosts {  // seconds
   double step = 0;

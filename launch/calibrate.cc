@@ -5,6 +5,7 @@
 #include <iostream>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/cli/command.h"
 #include "core/io/atomic_file.h"
@@ -21,8 +22,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::string UsualDevice(const Session& session) {
   if (session.tensors().is_cpu()) return "cpu";
@@ -46,7 +45,7 @@ double ExchangeSeconds(CommBenchCase& bench, Job& job) {
     job.Barrier();
     const Clock::time_point start = Clock::now();
     bench.RunOurs();
-    const double slowest = job.Max(std::chrono::duration<double>(Clock::now() - start).count());
+    const double slowest = job.Max(SecondsSince(start));
     if (call > 0) seconds.push_back(slowest);  // the first opens connections
   }
   return MedianOf(seconds);

@@ -4,11 +4,11 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <limits>
 #include <set>
 
+#include "core/base/clock.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/matrix_rate.h"
 #include "cost/run_bytes.h"
@@ -21,8 +21,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostProducts = 12;
 constexpr double kSecondsPerCase = 0.25;
@@ -52,7 +50,7 @@ class DeviceBench {
     const Clock::time_point start = Clock::now();
     work();
     device_.Synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return SecondsSince(start);
   }
 
   // Medians; of a device's queue several calls at a time, so that the host's launches hide as they do in a step.

@@ -5,20 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kBlock = size_t{1} << 24;
-
-double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 int Open(const std::filesystem::path& file, int flags) {
   const int fd = open(file.c_str(), flags | O_CLOEXEC, 0644);
@@ -43,7 +39,7 @@ double SecondsToWrite(const std::filesystem::path& file, uint64_t bytes) {
   }
   Want(fsync(fd) == 0, file);
   close(fd);
-  return Since(start);
+  return SecondsSince(start);
 }
 
 double SecondsToRead(const std::filesystem::path& file) {
@@ -56,7 +52,7 @@ double SecondsToRead(const std::filesystem::path& file) {
     Want(got >= 0, file);
   } while (got > 0);
   close(fd);
-  return Since(start);
+  return SecondsSince(start);
 }
 
 double SecondsToCopy(uint64_t bytes) {
@@ -66,7 +62,7 @@ double SecondsToCopy(uint64_t bytes) {
   for (int i = 0; i < 3; ++i) {
     const Clock::time_point start = Clock::now();
     std::memcpy(target.data(), source.data(), bytes);
-    best = std::min(best, Since(start));
+    best = std::min(best, SecondsSince(start));
   }
   // Reading the result also keeps the copy from being optimised away.
   if (target[bytes / 2] != 1) throw RuntimeError("a copy in memory went wrong");

@@ -11,6 +11,7 @@
 #include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/rounding.h"
 #include "core/io/crc32c.h"
 #include "core/tensor/dtype.h"
 #include "models/reward_model.h"
@@ -32,7 +33,7 @@ at::Tensor Factors(const TensorSource& directory, const std::string& name, const
   const TensorView matrix = directory.Describe(name);
   if (matrix.dtype != DType::kFp8E4M3) return {};
   const std::vector<float> scales = Fp8Scales(directory.Find(name + kFp8ScaleSuffix), matrix.shape, where);
-  const auto blocks = [&](size_t dim) { return (matrix.shape[dim] + kFp8Block - 1) / kFp8Block; };
+  const auto blocks = [&](size_t dim) { return DivideUp(matrix.shape[dim], kFp8Block); };
   at::Tensor factors = at::tensor(scales, at::kFloat).view({blocks(0), blocks(1)});
   for (const int64_t dim : {0, 1})
     factors = factors.repeat_interleave(kFp8Block, dim).narrow(dim, 0, matrix.shape[dim]);

@@ -1,6 +1,7 @@
 #include "session/run_plan.h"
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 #include "core/config/schema.h"
 #include "core/config/unused_keys.h"
 #include "core/device/cann_info.h"
@@ -141,7 +142,7 @@ Schedule RunPlan::ForwardScheduleFor(int micro_batches) const {
 
 int RunPlan::MicroBatches(int64_t rows, int micro_batch) const {
   const int64_t a_round = int64_t{micro_batch} * grids.dense.Size("dp");
-  return static_cast<int>((rows + a_round - 1) / a_round);
+  return static_cast<int>(DivideUp(rows, a_round));
 }
 
 RunPlan PlanRun(const Config& config, const LayerGraph& graph, int world) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/comm/hccl_call.h"
@@ -14,7 +15,6 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
@@ -58,7 +58,7 @@ void Communicator::WaitFor(uint64_t sequence) {
   while (!WaitSlice(sequence)) ThrowIfPeerFailed(sequence);
   // When tensors are computed on a stream, only the stream's own waits count as exposed communication.
   if (identity_.compute == nullptr) {
-    waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    waited_seconds_ += SecondsSince(start);
   }
 }
 

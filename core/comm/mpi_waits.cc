@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/comm/hang_report.h"
 
@@ -108,7 +109,7 @@ void MpiWaits::Look() {
 
 void MpiWaits::SayIfDue() {
   if (stop_ || operation_ == nullptr || limit_s_ <= 0) return;
-  const double waited_s = std::chrono::duration<double>(Clock::now() - since_).count();
+  const double waited_s = SecondsSince(since_);
   if (waited_s < say_after_s_) return;
   say_after_s_ = 2 * waited_s;
   const std::string text =

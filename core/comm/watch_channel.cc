@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/comm/hang_report.h"
@@ -20,13 +21,9 @@
 namespace trireme {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kJoinWithin_s = 30;
 constexpr double kWelcomeWithin_s = 2;
 constexpr double kUnanswered = 5;  // times the answer time: rank 0 or its host may be busy
-
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 

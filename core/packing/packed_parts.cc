@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 #include "core/packing/scales.h"
 
 namespace trireme {
@@ -11,9 +12,6 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kAlignment = 16;  // of codes and scales of each part
-
-int64_t RoundUp(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t MostBlocksOfRun(const PackedPart& part) {
   int64_t most = 0;

@@ -3,15 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
+#include "core/base/clock.h"
 #include "core/tensor/dtype.h"
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Seconds of the fastest of several runs.
 template <typename Work>
@@ -22,7 +20,7 @@ double Best(const TensorDevice& device, int tries, Work work) {
     const Clock::time_point start = Clock::now();
     work();
     device.Synchronize();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    best = std::min(best, SecondsSince(start));
   }
   return best;
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "aclrtlaunch_dequantise.h"
+#include "core/base/rounding.h"
 #include "core/packing/codes.h"
 #include "core/packing/scales.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 // Of a core's buffer for each weight: codes twice, and once as half, offsets, fractions, scales, results.
 constexpr uint32_t BytesPerWeight(Element element) { return 16 + 2 * BytesOf(element); }
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool IsOneRun(const PackedPart& part) { return part.has_whole_rows() && part.local_stride == part.columns; }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/base/rounding.h"
 #include "core/packing/codes.h"
 #include "core/packing/scales.h"
 #include "ops/choose.h"
@@ -32,13 +33,11 @@ const float* CudaTables(const at::Device& device, PackedStorage::Kind kind) {
   return table.const_data_ptr<float>();
 }
 
-int64_t RoundedUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 cuda::DequantiseArgs ArgsOf(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes) {
   return {.codes = bytes + part.codes,
           .scales = bytes + part.scales,
           .nested = storage.nested ? reinterpret_cast<const float*>(bytes + part.nested) : nullptr,
-          .nested_count = RoundedUp(RoundedUp(part.matrix_elements(), part.block), kScalesPerBlock),
+          .nested_count = DivideUp(DivideUp(part.matrix_elements(), part.block), kScalesPerBlock),
           .runs = part.runs(),
           .run_size = part.run_size(),
           .run_blocks = part.run_blocks,

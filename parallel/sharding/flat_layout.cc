@@ -4,13 +4,9 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 
 namespace trireme {
-namespace {
-
-int64_t RoundUp(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
-
-}  // namespace
 
 FlatLayout::FlatLayout(const std::vector<int64_t>& sizes, int shares) : shares_(shares) {
   TRIREME_CHECK(shares > 0) << shares << " shares";

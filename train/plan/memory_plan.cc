@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/base/rounding.h"
 #include "core/device/cann_info.h"
 #include "core/packing/packed_parts.h"
 #include "parallel/experts/dispatch_plan.h"
@@ -28,8 +29,6 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 
 // The causal mask of the fused attention on npu: 2048 x 2048 of bool for rows of any length.
 constexpr int64_t kAttentionMaskBytes = 2048 * 2048;
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t Sum(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
 

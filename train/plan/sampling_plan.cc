@@ -5,6 +5,7 @@
 #include <sstream>
 #include <variant>
 
+#include "core/base/rounding.h"
 #include "core/base/text.h"
 #include "generation/cache_bytes.h"
 #include "parallel/graph/parameters.h"
@@ -53,15 +54,14 @@ bool Samples(const Config& config) {
 SamplingPlan PlanSampling(const Config& config, const LayerGraph& graph, const Grids& grids) {
   const int64_t rows = int64_t{config.run().global_batch()} * config.rl().steps_per_generation();
   const int64_t replicas = grids.dense.Size("dp");
-  SamplingPlan plan{.rows = std::min((rows + replicas - 1) / replicas, kMostSampledRows)};
+  SamplingPlan plan{.rows = std::min(DivideUp(rows, replicas), kMostSampledRows)};
   plan.reward_bytes = RewardBytes(config, grids);
   if (OtherModelOf(config, ModelRole::kSampler)) {
     const int64_t element = config.model().dtype() == DTYPE_FP32 ? 4 : 2;
     plan.weight_bytes =
         CountParameters(graph, /*trained_only=*/false) * element / (grids.dense.Size("tp") * grids.dense.Size("pp"));
   }
-  const int64_t blocks = (config.data().max_length() + kCacheBlock - 1) / kCacheBlock;
-  plan.cached_tokens = plan.rows * blocks * kCacheBlock;
+  plan.cached_tokens = plan.rows * RoundUp(int64_t{config.data().max_length()}, kCacheBlock);
   plan.cache_bytes = CacheBytes(graph, config, grids, plan.rows, plan.cached_tokens);
   plan.logit_bytes = SampledLogitBytes(graph, config, grids, plan.rows);
   return plan;
@@ -95,7 +95,7 @@ std::string AnswersText(const Config& config, const LayerGraph& graph, const Gri
   if (!config.eval().generate() || FactsOf(config).on_completions()) return "";
   const int64_t rows = config.eval().batch();
   const int64_t longest = int64_t{config.data().max_length()} + config.eval().max_new_tokens();
-  const int64_t tokens = rows * ((longest + kCacheBlock - 1) / kCacheBlock) * kCacheBlock;
+  const int64_t tokens = rows * RoundUp(longest, kCacheBlock);
   const int64_t cache = CacheBytes(graph, config, grids, rows, tokens),
                 logits = SampledLogitBytes(graph, config, grids, rows);
   int64_t most = 0;

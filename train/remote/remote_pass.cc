@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/rounding.h"
 #include "parallel/objectives/token_log_probs.h"
 #include "parallel/tensor/collectives.h"
 
@@ -50,7 +51,7 @@ std::vector<RemotePass::Pack> RemotePass::MakePacks() const {
   int64_t tokens = 0;
   for (const SlotRow& row : rows_) tokens += std::ssize(row.row->tokens) + 1;
   const int64_t parts = int64_t{dense.Size("dp")} * dense.Size("pp");
-  const int64_t most = std::min(kPackTokens, (tokens + parts - 1) / parts);
+  const int64_t most = std::min(kPackTokens, DivideUp(tokens, parts));
   std::vector<Pack> packs;
   int64_t in_pack = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 
@@ -19,8 +20,6 @@ namespace {
 
 constexpr size_t kMostUnsent = size_t{1} << 24;  // bytes that a program may be behind
 constexpr double kSecondsToDie = 0.5;            // between the end of its input and its own
-
-using FeedClock = std::chrono::steady_clock;
 
 std::string EndText(int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return "could not be run";
@@ -78,11 +77,11 @@ void FedProgram::Flush() {
 }
 
 bool FedProgram::Reap(double seconds, int& status) {
-  const auto end = FeedClock::now() + std::chrono::duration<double>(seconds);
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (pid_ > 0) {
     const pid_t found = waitpid(pid_, &status, WNOHANG);
     if (found != 0) pid_ = -1;
-    if (found == 0 && FeedClock::now() >= end) return false;
+    if (found == 0 && Clock::now() >= end) return false;
     if (found == 0) usleep(10000);
   }
   return true;
@@ -101,8 +100,8 @@ void FedProgram::GiveUp(const std::string& why) {
 
 void FedProgram::Finish(double seconds) {
   if (to_ < 0) return;
-  const auto start = FeedClock::now();
-  const auto left = [&] { return seconds - std::chrono::duration<double>(FeedClock::now() - start).count(); };
+  const auto start = Clock::now();
+  const auto left = [&] { return seconds - SecondsSince(start); };
   while (to_ >= 0 && !unsent_.empty() && left() > 0) {
     pollfd end = {to_, POLLOUT, 0};
     poll(&end, 1, 100);

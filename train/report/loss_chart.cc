@@ -6,6 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include "core/base/rounding.h"
+
 namespace trireme {
 namespace {
 
@@ -46,7 +48,7 @@ Range RangeOf(const std::vector<Point>& a, const std::vector<Point>& b, double (
 
 // Merges neighbours if there are too many points.
 std::vector<Point> Thinned(const std::vector<Point>& points) {
-  const size_t group = (points.size() + kMostPoints - 1) / kMostPoints;
+  const size_t group = DivideUp(points.size(), kMostPoints);
   if (group <= 1) return points;
   std::vector<Point> thin;
   for (size_t first = 0; first < points.size(); first += group) {

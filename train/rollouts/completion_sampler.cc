@@ -1,11 +1,11 @@
 #include "train/rollouts/completion_sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/random.h"
 #include "generation/text/prompts.h"
 #include "stages/policy_check.h"
@@ -92,7 +92,7 @@ void CompletionSampler::DrawTurn(Engine& engine, std::vector<Rollout>& rollouts,
 
 std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const std::vector<int64_t>& prompts,
                                              int64_t first) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const SamplingPlan plan = PlanSampling(config_, model.graph(), model.plan().grids);
   // Its keys and values make room for activations when it goes. They are made once: a cache that grows takes more.
   Engine engine(model, {.max_rows = plan.rows, .max_total_tokens = plan.cached_tokens});
@@ -115,7 +115,7 @@ std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const
   const SchedulerCounts counts = engine.counts();
   metrics_["sampling/prefix_hit_share"] =
       static_cast<double>(counts.prefix_hits) / static_cast<double>(std::max<int64_t>(counts.prefix_queries, 1));
-  metrics_["sampling_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  metrics_["sampling_seconds"] = SecondsSince(start);
   return rollouts;
 }
 

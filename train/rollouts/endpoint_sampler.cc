@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "generation/text/prompts.h"
@@ -97,7 +97,7 @@ void EndpointSampler::Prepare(int64_t step, const std::vector<int64_t>& prompts)
 }
 
 std::vector<Rollout> EndpointSampler::Draw(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const bool waits = prepared_ && prepared_->step == step && first == 0;
   const Order order = waits ? *prepared_ : Order{.step = step, .first = first, .prompts = prompts, .weights = weights_};
   const std::string text = AskOnRankZero(job_, [&] {
@@ -108,7 +108,7 @@ std::vector<Rollout> EndpointSampler::Draw(int64_t step, const std::vector<int64
   if (waits) prepared_.reset();
   const std::vector<Rollout> rollouts = Decode(text, order);
   metrics_["sampling/repeated_requests"] = ParseJson(text, "completions of rank 0").at("repeats").get<double>();
-  metrics_["sampling_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  metrics_["sampling_seconds"] = SecondsSince(start);
   return rollouts;
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
@@ -15,12 +16,6 @@
 
 namespace trireme {
 namespace {
-
-using FollowClock = std::chrono::steady_clock;
-
-double SecondsWaited(FollowClock::time_point start) {
-  return std::chrono::duration<double>(FollowClock::now() - start).count();
-}
 
 bool IsStepName(const std::string& stem) {
   return !stem.empty() && stem.front() != '0' && stem.size() < 16 &&
@@ -51,11 +46,11 @@ FollowedRollouts::FollowedRollouts(const Config& config, RolloutReading reading,
 
 std::string FollowedRollouts::Await(const std::filesystem::path& path) const {
   constexpr double kSilent = 10;  // seconds of waiting before the log says so
-  const auto start = FollowClock::now();
+  const auto start = Clock::now();
   const double most = config_.rl().sampler().seconds();
   bool said = false;
   while (!PathExists(path)) {
-    const double waited = SecondsWaited(start);
+    const double waited = SecondsSince(start);
     if (StopRequested()) throw RuntimeError("stopped while waiting for ", path.string());
     if (waited >= most) {
       throw RuntimeError(path.string(), " did not appear in rl.sampler.seconds = ", most,
@@ -82,7 +77,7 @@ void FollowedRollouts::Check(const std::vector<Rollout>& rollouts, int64_t step,
 }
 
 std::vector<Rollout> FollowedRollouts::Take(int64_t step, const std::vector<int64_t>& prompts) {
-  const auto start = FollowClock::now();
+  const auto start = Clock::now();
   const std::filesystem::path path = std::filesystem::path(config_.rl().rollouts()) / (std::to_string(step) + ".jsonl");
   std::vector<Rollout> taken;
   const auto read = [&](const std::string& text) {
@@ -99,7 +94,7 @@ std::vector<Rollout> FollowedRollouts::Take(int64_t step, const std::vector<int6
     return found;
   });
   if (job_.rank() != 0) read(text);
-  metrics_ = {{"sampling_seconds", SecondsWaited(start)}};
+  metrics_ = {{"sampling_seconds", SecondsSince(start)}};
   return taken;
 }
 

@@ -12,19 +12,18 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace trireme {
 namespace {
 
-using LineClock = std::chrono::steady_clock;
-
 // How long it must be silent after its answers: what it says then belongs to no question. After its first one longer: a
 // program that says too much does so from the start.
 constexpr int kFirstSilenceMs = 100, kSilenceMs = 10;
 
-int MillisecondsUntil(LineClock::time_point end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - LineClock::now()).count();
+int MillisecondsUntil(Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1 << 30));
 }
 
@@ -112,7 +111,7 @@ void LineProgram::Exchange(const std::string& text, size_t wanted, const Call& c
 }
 
 std::vector<std::string> LineProgram::Ask(const std::vector<std::string>& lines) {
-  const Call call{lines.size(), LineClock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000))};
+  const Call call{lines.size(), Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds_ * 1000))};
   const bool fresh = pid_ <= 0;
   said_too_much_late_ = false;
   if (fresh) {

@@ -1,22 +1,14 @@
 #include "train/rollouts/sampled_rollouts.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "train/rollouts/rollout_metrics.h"
 
 namespace trireme {
-namespace {
-
-double SecondsAfter(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
-
 SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptSet> prompts)
     : config_(session.config()), prompts_(std::move(prompts)) {
   if (config_.rl().sampler().endpoint().empty()) {
@@ -30,9 +22,9 @@ SampledRollouts::SampledRollouts(Session& session, std::shared_ptr<const PromptS
 
 std::vector<Rollout> SampledRollouts::Draw(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
   if (outside_) return outside_->Draw(step, prompts, first);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Session& model = model_->UpToDate();
-  if (model_->is_copy()) metrics_["refit_seconds"] += SecondsAfter(start);
+  if (model_->is_copy()) metrics_["refit_seconds"] += SecondsSince(start);
   std::vector<Rollout> rollouts = own_->Draw(model, step, prompts, first);
   for (Rollout& rollout : rollouts) rollout.weights_step = step - 1;
   return rollouts;
@@ -48,13 +40,13 @@ void SampledRollouts::UseWeights(const SharedWeights& weights) {
 
 std::vector<Rollout> SampledRollouts::Sample(int64_t step, const std::vector<int64_t>& prompts, int64_t first) {
   std::vector<Rollout> rollouts = Draw(step, prompts, first);
-  const auto drawn = std::chrono::steady_clock::now();
+  const auto drawn = Clock::now();
   rewards_->Judge(*prompts_, prompts, config_.rl().group(), rollouts);
   if (rewards_->failures() > 0) metrics_["reward_failures"] = static_cast<double>(rewards_->failures());
   for (const auto& [name, value] : DrawMetrics()) {
     metrics_[name] = name == "sampling_seconds" ? metrics_[name] + value : value;
   }
-  metrics_["reward_seconds"] += SecondsAfter(drawn);
+  metrics_["reward_seconds"] += SecondsSince(drawn);
   return rollouts;
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -12,6 +11,7 @@
 
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -127,13 +127,13 @@ std::string SamplerWeights::Announce(int64_t steps, const fs::path& target) {
 SharedWeights SamplerWeights::Share(int64_t sampling, int64_t steps) {
   const bool due = sampling % config_.rl().sampler().weights_every() == 0;
   if (shared_ && (!due || shared_->step == steps)) return *shared_;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const fs::path target = ExportPath(directory_, steps);
   Export(steps, target);
   const std::string model = AskOnRankZero(job_, [&] { return Announce(steps, target); });
   shared_ = SharedWeights{.step = steps, .model = model};
   if (job_.rank() == 0) RemoveOldExports(directory_, steps, config_.rl().sampler().keep());
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_ += SecondsSince(start);
   return *shared_;
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 #include "core/base/text.h"
 #include "stages/policy_check.h"
 #include "stages/stage.h"
@@ -16,7 +17,7 @@ namespace trireme {
 
 int64_t StepsPerEpoch(const Config& config, int64_t rows) {
   const int64_t batch = config.run().global_batch();
-  if (!FactsOf(config).on_completions()) return (rows + batch - 1) / batch;
+  if (!FactsOf(config).on_completions()) return DivideUp(rows, batch);
   return rows / PromptsPerSampling(config) * StepsPerSampling(config.rl());
 }
 

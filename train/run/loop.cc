@@ -1,7 +1,6 @@
 #include "train/run/loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/run_checkpoints.h"
 #include "checkpoint/stale_parts.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -44,10 +44,6 @@
 
 namespace trireme {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What is known of the best evaluation of earlier starts. A final/ from its checkpoint needs that checkpoint.
 checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "checkpoint/elements.h"
+#include "core/base/rounding.h"
 #include "core/plan/file_pieces.h"
 #include "core/tensor/dtype.h"
 
@@ -18,7 +19,7 @@ constexpr char kWeights[] = "weights";  // the other states have no file copies
 // Large copies bypass the caches, which is faster than copy_ at this size.
 void CopyOnAllCores(void* target, const void* source, size_t bytes) {
   constexpr int64_t kPiece = 8 << 20;
-  const auto size = static_cast<int64_t>(bytes), pieces = (size + kPiece - 1) / kPiece;
+  const auto size = static_cast<int64_t>(bytes), pieces = DivideUp(size, kPiece);
   at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
     const int64_t begin = first * kPiece, end = std::min(last * kPiece, size);
     std::memcpy(static_cast<char*>(target) + begin, static_cast<const char*>(source) + begin,

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 #include "core/io/content_digest.h"
 #include "core/tensor/device_copies.h"
 #include "data/row_images.h"
@@ -234,7 +235,7 @@ std::vector<std::span<const int64_t>> Shares(std::span<const int64_t> chosen, co
 PassInput MakePassInput(std::span<const Row> rows, std::span<const int64_t> places, const BatchShape& shape) {
   int64_t length = 1;
   for (const Row& row : rows) length = std::max<int64_t>(length, static_cast<int64_t>(row.input_ids.size()));
-  WholeRows whole(shape.micro_batch, (length + shape.multiple - 1) / shape.multiple * shape.multiple);
+  WholeRows whole(shape.micro_batch, RoundUp(length, shape.multiple));
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     whole.Fill(index, places[i], rows[i]);

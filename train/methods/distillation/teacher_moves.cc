@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/rounding.h"
+
 namespace trireme {
 namespace {
 
@@ -50,7 +52,7 @@ std::vector<TeacherMove> StateMoves(const RunPlan& teacher, const RunPlan& stude
 
 HeadRows HeadRowsOf(const RunPlan& plan, int rank, int64_t vocabulary) {
   const int tensor = plan.grids.dense.Size("tp");
-  const int64_t each = (vocabulary + tensor - 1) / tensor, begin = plan.grids.dense.Coordinate(rank, "tp") * each;
+  const int64_t each = DivideUp(vocabulary, tensor), begin = plan.grids.dense.Coordinate(rank, "tp") * each;
   return {std::min(begin, vocabulary), std::min(begin + each, vocabulary), each};
 }
 

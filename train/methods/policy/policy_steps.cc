@@ -1,9 +1,9 @@
 #include "train/methods/policy/policy_steps.h"
 
-#include <chrono>
 #include <string>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "generation/text/prompts.h"
 #include "stages/policy_check.h"
@@ -114,14 +114,14 @@ void PolicySteps::BeginSampling(int64_t step) {
     rollouts[i].step = step;
     rollouts[i].group = static_cast<int64_t>(i) / GroupOf(config_);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   pass_->Begin(std::move(rollouts), source_->names());
   trainer_->tensors().Synchronize();
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  const double seconds = SecondsSince(start);
   pass_->AddToNext(source_->metrics());
   pass_->AddToNext(StalenessMetrics(pass_->rollouts(), step));
   if (weights_) pass_->AddToNext(weights_->TakeMetrics());
-  pass_->AddToNext({{"log_prob_seconds", passed.count()}});
+  pass_->AddToNext({{"log_prob_seconds", seconds}});
   if (trainer_->session().job().rank() == 0 && source_->sampled()) Record();
 }
 
