@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 6> kEndings = {".json", ".txt", ".model",
 
 bool IsCarried(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
-  if (name.ends_with(".index.json")) return false;
+  if (name.ends_with(".index.json") || name == "latest_checkpointed_iteration.txt") return false;  // of weights
   return std::any_of(kEndings.begin(), kEndings.end(), [&](auto ending) { return name.ends_with(ending); });
 }
 

@@ -15,6 +15,7 @@
 
 #include "checkpoint/adapter_directory.h"
 #include "checkpoint/adapter_writer.h"
+#include "checkpoint/agreed_refusal.h"
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/fp8_blocks.h"
@@ -292,24 +293,6 @@ void WriteValueHead(const HfDirectory& source, const std::vector<PlannedTensor>&
 void Prepare(const std::filesystem::path& target, const ConvertOptions& options, const ProcessGroup& process_group) {
   if (process_group.rank == 0) BeginAside(target, options.replace);
   process_group.barrier();
-}
-
-// After the last write of all ranks. If one of them refuses, all refuse, and the temporary directory is
-// removed.
-void AgreeOnRefusal(const std::filesystem::path& part, const std::optional<std::string>& mine,
-                    const ProcessGroup& process_group) {
-  const auto note = [&](int rank) { return part / Concat("refused-", rank); };
-  if (mine) WriteAtomicFile(note(process_group.rank), *mine);
-  process_group.barrier();
-  std::optional<std::string> first;
-  for (int rank = 0; rank < process_group.size && !first; ++rank) {
-    if (PathExists(note(rank))) first = ReadTextFile(note(rank).string());
-  }
-  process_group.barrier();  // all have read the notes
-  if (!first) return;
-  if (process_group.rank == 0) RemoveAll(part);
-  process_group.barrier();
-  throw InputError(*first);
 }
 
 bool HasExperts(const std::string& model_config, const std::string& where) {

@@ -1,5 +1,5 @@
 // `trireme convert`: a Hugging Face directory to a checkpoint, a checkpoint to a Hugging Face directory, a Megatron
-// checkpoint to either.
+// checkpoint to either and either to a Megatron checkpoint.
 #include "checkpoint/convert.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "core/base/json.h"
 #include "core/cli/command.h"
 #include "core/comm/job.h"
+#include "launch/convert_megatron.h"
 #include "launch/convert_packed.h"
 #include "launch/process_group.h"
 #include "launch/verify_conversion.h"
@@ -114,7 +115,7 @@ Kind TargetKind(const Arguments& arguments, const HfDirectory& source) {
 }
 
 HfDirectory OpenSource(const Arguments& arguments) {
-  const std::filesystem::path from = arguments.value("from");
+  const std::filesystem::path from = ConvertSource(arguments);
   const std::string model_files = arguments.has("model") ? arguments.value("model") : "";
   HfDirectory source(from, HfDirectory::Packed::kDecoded, model_files);
   if (!model_files.empty() && !source.is_of_other_system())
@@ -145,7 +146,8 @@ void Verify(const Arguments& arguments, const HfDirectory& source, Job& job) {
 }
 
 void ConvertModel(const Arguments& arguments, Job& job) {
-  const std::filesystem::path from = arguments.value("from"), to = arguments.value("to");
+  const std::filesystem::path from = ConvertSource(arguments), to = arguments.value("to");
+  if (!arguments.has("to-megatron")) RefuseLoneMegatronOptions(arguments);
   const ConvertOptions options{.dtype = WantedType(arguments),
                                .shard_bytes = arguments.integer("shard-bytes", 5'000'000'000, 1),
                                .replace = arguments.has("force"),
@@ -159,6 +161,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   }
   if (source.Names().empty()) throw InputError(from.string(), ": has no weights to convert");
   RefuseOtherNames(source);
+  if (arguments.has("to-megatron")) return ConvertToMegatron(arguments, source, options.dtype, job);
   if (arguments.has("quantise")) {
     std::optional<LayerGraph> graph = GraphOf(source);
     if (!graph || source.has_few_bits() || HoldsAdapter(source)) {
@@ -189,12 +192,15 @@ Command ConvertCommand() {
       .name = "convert",
       .summary =
           "Converts a Hugging Face directory to a checkpoint, or a checkpoint to a Hugging Face "
-          "directory; a LoRA run's checkpoint to a PEFT adapter; a Megatron checkpoint to either. "
+          "directory; a LoRA run's checkpoint to a PEFT adapter; a Megatron checkpoint to either; with --to-megatron "
+          "any "
+          "of them to a Megatron checkpoint. "
           "Alone or under mpirun; each rank holds at most one tensor in memory.",
       .options =
           {{.name = "from",
             .value_name = "DIR",
-            .help = "a Hugging Face directory, a checkpoint-N, or a Megatron checkpoint (torch or torch_dist)",
+            .help = "a Hugging Face directory, a checkpoint-N, or a Megatron checkpoint (torch or torch_dist), which "
+                    "--from megatron DIR insists on",
             .required = true},
            {.name = "to", .value_name = "DIR", .help = "the directory to write, of the other kind", .required = true},
            {.name = "model",
@@ -214,7 +220,9 @@ Command ConvertCommand() {
            {.name = "force", .help = "replace an existing directory"},
            {.name = "verify",
             .help = "afterwards compare every tensor, and the losses of both models on the same tokens"}},
+      .positionals = {{.name = "DIR", .help = "after --from megatron: the Megatron checkpoint", .required = false}},
       .run = ConvertModel};
+  for (Option& option : MegatronOptions()) command.options.push_back(std::move(option));
   for (Option& option : PackingOptions()) command.options.push_back(std::move(option));
   return command;
 }

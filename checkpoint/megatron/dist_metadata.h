@@ -35,5 +35,6 @@ struct DistMetadata {
 };
 
 DistMetadata ReadDistMetadata(const std::filesystem::path& file);
+void WriteDistMetadata(const std::filesystem::path& file, const DistMetadata& metadata);
 
 }  // namespace trireme

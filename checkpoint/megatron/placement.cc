@@ -134,6 +134,20 @@ MegatronSplit SplitOf(const std::string& name, const MegatronLayout& layout) {
   return MegatronSplit::kNone;
 }
 
+std::vector<Box> PartBoxes(MegatronSplit split, const Shape& shape, int64_t part, int64_t parts) {
+  Box box = Whole(shape);
+  if (split == MegatronSplit::kNone || parts == 1) return {box};
+  const size_t dim = split == MegatronSplit::kColumns ? 1 : 0;
+  const int64_t halves = split == MegatronSplit::kHalves ? 2 : 1;
+  box.extent[dim] = shape[dim] / (halves * parts);
+  std::vector<Box> boxes;
+  for (int64_t half = 0; half < halves; ++half) {
+    box.offset[dim] = (half * parts + part) * box.extent[dim];
+    boxes.push_back(box);
+  }
+  return boxes;
+}
+
 void PlaceTensor(const std::string& name, const StridedTensor& local, const std::filesystem::path& file,
                  const MegatronLayout& layout, const MegatronRank& rank, int64_t local_experts,
                  MegatronTensors& tensors) {

@@ -28,6 +28,13 @@ constexpr NamedType kTypes[] = {{"torch.float64", "torch.DoubleStorage", DType::
                                 {"torch.bool", "torch.BoolStorage", DType::kBool},
                                 {"torch.float8_e4m3fn", "", DType::kFp8E4M3}};
 
+const NamedType& NamesOf(DType dtype) {
+  for (const NamedType& type : kTypes) {
+    if (type.dtype == dtype) return type;
+  }
+  throw InputError("elements of ", Name(dtype), " have no name in files of torch.save");
+}
+
 ZipDirectory OpenZip(std::span<const std::byte> bytes, const std::string& where) {
   if (LooksLikeZip(bytes)) return ZipDirectory(bytes, where);
   throw InputError(where, ": is no file of torch.save, or one older than torch 1.6; save it again with a newer torch");
@@ -62,6 +69,10 @@ std::optional<DType> TorchDType(const std::string& name) {
   }
   return std::nullopt;
 }
+
+std::string_view TorchName(DType dtype) { return NamesOf(dtype).type; }
+
+std::string_view TorchStorage(DType dtype) { return NamesOf(dtype).storage; }
 
 std::optional<Shape> IntegersOf(const PickleValue& value) {
   if (!value.is(Kind::kTuple) && !value.is(Kind::kList)) return std::nullopt;

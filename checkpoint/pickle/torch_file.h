@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/pickle/reader.h"
 #include "checkpoint/pickle/zip.h"
@@ -40,6 +41,9 @@ class TorchFile {
 
 // The dtype by torch's name, "torch.bfloat16" or "torch.BFloat16Storage"; nothing if it is none of ours.
 std::optional<DType> TorchDType(const std::string& name);
+// The inverse; a type without a storage of its own has an empty one.
+std::string_view TorchName(DType dtype);
+std::string_view TorchStorage(DType dtype);
 // Of a tuple or list of integers; nothing if it is something else.
 std::optional<Shape> IntegersOf(const PickleValue& value);
 

@@ -3,15 +3,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "checkpoint/pickle/zip_records.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 
 namespace trireme {
 namespace {
 
-constexpr uint32_t kLocalHeader = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054b50;
-constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
-constexpr uint64_t kEndBytes = 22, kLocator64Bytes = 20, kEntryBytes = 46, kLocalBytes = 30, kLongestComment = 65535;
+constexpr uint64_t kEndBytes = 22, kLocator64Bytes = 20, kEntryBytes = 46, kLongestComment = 65535;
 
 // Little-endian numbers at any offset; refuses to read past the end.
 class Fields {
@@ -47,7 +46,7 @@ uint64_t EndRecord(std::span<const std::byte> bytes, const Fields& fields) {
   const uint64_t last = bytes.size() - kEndBytes;
   for (uint64_t back = 0; back <= last && back <= kLongestComment; ++back) {
     const uint64_t at = last - back;
-    if (fields.Number(at, 4) == kEnd && fields.Number(at + 20, 2) == back) return at;
+    if (fields.Number(at, 4) == kZipEnd && fields.Number(at + 20, 2) == back) return at;
   }
   fields.Refuse("its zip has no directory at the end");
 }
@@ -90,9 +89,9 @@ ZipDirectory::ZipDirectory(std::span<const std::byte> bytes, std::string where)
   const Fields fields(bytes_, where_);
   const uint64_t end = EndRecord(bytes_, fields);
   uint64_t count = fields.Number(end + 10, 2), directory = fields.Number(end + 16, 4);
-  if (end >= kLocator64Bytes && fields.Number(end - kLocator64Bytes, 4) == kLocator64) {
+  if (end >= kLocator64Bytes && fields.Number(end - kLocator64Bytes, 4) == kZipLocator64) {
     const uint64_t end64 = fields.Number(end - kLocator64Bytes + 8, 8);
-    if (fields.Number(end64, 4) != kEnd64) fields.Refuse("its zip64 directory is not where it should be");
+    if (fields.Number(end64, 4) != kZipEnd64) fields.Refuse("its zip64 directory is not where it should be");
     count = fields.Number(end64 + 32, 8);
     directory = fields.Number(end64 + 48, 8);
   }
@@ -102,7 +101,7 @@ ZipDirectory::ZipDirectory(std::span<const std::byte> bytes, std::string where)
 void ZipDirectory::ReadEntries(uint64_t at, uint64_t count) {
   const Fields fields(bytes_, where_);
   for (uint64_t i = 0; i < count; ++i) {
-    if (fields.Number(at, 4) != kEntry) fields.Refuse("an entry of its zip directory is broken");
+    if (fields.Number(at, 4) != kZipEntry) fields.Refuse("an entry of its zip directory is broken");
     const uint64_t name_bytes = fields.Number(at + 28, 2), extra_bytes = fields.Number(at + 30, 2);
     const std::string name = fields.Text(at + kEntryBytes, name_bytes);
     Entry entry{fields.Number(at + 24, 4), fields.Number(at + 20, 4), fields.Number(at + 42, 4)};
@@ -110,9 +109,9 @@ void ZipDirectory::ReadEntries(uint64_t at, uint64_t count) {
     if (fields.Number(at + 10, 2) != 0 || entry.size != entry.packed_size || (fields.Number(at + 8, 2) & 1) != 0)
       fields.Refuse("its member '" + Printable(name) + "' is compressed or encrypted, which torch.save never does");
     const uint64_t local = entry.local_header;
-    if (fields.Number(local, 4) != kLocalHeader)
+    if (fields.Number(local, 4) != kZipLocalHeader)
       fields.Refuse("its member '" + Printable(name) + "' is not where it should be");
-    const uint64_t data = local + kLocalBytes + fields.Number(local + 26, 2) + fields.Number(local + 28, 2);
+    const uint64_t data = local + kZipLocalBytes + fields.Number(local + 26, 2) + fields.Number(local + 28, 2);
     if (!members_.emplace(WithoutTop(name), fields.Part(data, entry.size)).second)
       fields.Refuse("its member '" + Printable(name) + "' is there twice");
     at += kEntryBytes + name_bytes + extra_bytes + fields.Number(at + 32, 2);

@@ -82,8 +82,8 @@ std::optional<std::string> KeyHint(const std::string& word) {
   return Concat(*theirs, "; write it into RUN.yaml, or --set KEY=VALUE");
 }
 
-Error UnknownOption(const std::string& word, const std::vector<Option>& known, const std::string& command) {
-  const bool takes_config = FindOption(known, "set") != nullptr;
+Error UnknownOption(const std::string& word, const std::vector<Option>& known, const std::string& command,
+                    bool takes_config) {
   if (const auto hint = takes_config ? KeyHint(WithoutValue(word)) : std::nullopt) {
     return InputError("unknown option ", WithoutValue(word), "; ", *hint);
   }
@@ -167,7 +167,7 @@ class ArgumentParser {
 
   void TakeOption(const std::string& word, Words& rest) {
     const Option* option = word.starts_with("--") ? FindOption(options_, WithoutValue(word).substr(2)) : nullptr;
-    if (option == nullptr) throw UnknownOption(word, options_, command_.name + " ");
+    if (option == nullptr) throw UnknownOption(word, options_, command_.name + " ", command_.takes_config);
     if (arguments_.has(option->name) && !option->repeatable) {
       throw InputError("--", option->name, " was given twice; keep one");
     }
@@ -202,7 +202,7 @@ Invocation ParseCommandLine(const std::vector<Command>& commands, const std::vec
     const std::string word = TakeFirst(words);
     if (AsksForHelp(word)) return {.text = ProgramHelp(commands)};
     if (word == "--version") return {.text = Concat("trireme ", version, "\n")};
-    if (!TakeProcessOption(word, words)) throw UnknownOption(word, {}, "");
+    if (!TakeProcessOption(word, words)) throw UnknownOption(word, {}, "", false);
   }
   if (words.empty()) throw InputError("no command given; see trireme --help");
 

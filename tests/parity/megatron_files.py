@@ -9,6 +9,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 LAYERS, HIDDEN, FFN, HEADS, GROUPS, DIM, VOCABULARY, EXPERTS = 4, 32, 48, 4, 2, 8, 100, 4
+PADDING = 7.0  # noise in rows of the vocabulary that no token has
 COMMON = dict(hidden_size=HIDDEN, intermediate_size=FFN, num_attention_heads=HEADS, num_key_value_heads=GROUPS,
               num_hidden_layers=LAYERS, vocab_size=VOCABULARY, max_position_embeddings=64, rms_norm_eps=1e-5,
               rope_theta=10000.0, tie_word_embeddings=False, torch_dtype="bfloat16", hidden_act="silu")
@@ -87,7 +88,7 @@ def hf_tensors(config):
 
 def padded(tensor, tensor_ranks, divisor):
     rows = -(-tensor.shape[0] // (divisor * tensor_ranks)) * divisor * tensor_ranks
-    return torch.cat([tensor, torch.full((rows - tensor.shape[0], tensor.shape[1]), 7.0, dtype=tensor.dtype)])
+    return torch.cat([tensor, torch.full((rows - tensor.shape[0], tensor.shape[1]), PADDING, dtype=tensor.dtype)])
 
 
 def fused_qkv(q, k, v):
