@@ -36,6 +36,12 @@ endforeach()
 set(libraries_with_path ${own_libraries})
 list(REMOVE_ITEM libraries_with_path ${pathless} "")
 set_target_properties(${libraries_with_path} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow")
+# A path of the build leaves its traces in what is installed, although it is replaced: the room for its letters, and a build id that
+# counts them. With this the same commit gives the same bytes in every folder; what is built then runs only once it is installed.
+option(TRIREME_INSTALL_RPATH "link with the paths of an installation, for packages" OFF)
+if(TRIREME_INSTALL_RPATH)
+  set_target_properties(trireme ${libraries_with_path} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endif()
 install(TARGETS trireme RUNTIME DESTINATION bin COMPONENT Program)
 install(TARGETS ${own_libraries} LIBRARY DESTINATION lib COMPONENT Program)
 install(FILES LICENSE DESTINATION share/doc/trireme COMPONENT Program)
