@@ -1,7 +1,7 @@
 # Trireme for Ascend's cards. The wheel's program is the twin's, so this one is compiled in CANN's image, and installed as the
 # wheel is, beside torch and torch_npu:
 #   docker build -f packaging/docker/ascend.Dockerfile -t trireme .
-#   docker run --rm -it --shm-size 64g --ulimit memlock=-1 --network host -v "$PWD:/work" -w /work \
+#   docker run --rm -it --shm-size 64g --ulimit memlock=-1 --network host -v "$PWD:/runs" -w /runs \
 #     --device /dev/davinci0 --device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc \
 #     -v /usr/local/Ascend/driver:/usr/local/Ascend/driver:ro -v /usr/local/dcmi:/usr/local/dcmi:ro \
 #     -v /usr/local/bin/npu-smi:/usr/local/bin/npu-smi:ro -v /etc/ascend_install.info:/etc/ascend_install.info:ro \

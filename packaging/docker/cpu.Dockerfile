@@ -1,6 +1,6 @@
 # Trireme from its wheel, for cpu and the CANN twin:
 #   scripts/package wheel && docker build -f packaging/docker/cpu.Dockerfile -t trireme:cpu .
-#   docker run --rm -it --shm-size 8g -v "$PWD:/work" trireme:cpu quickstart
+#   docker run --rm -it --shm-size 8g -v "$PWD:/runs" trireme:cpu quickstart
 # Not run by any test: there is no container engine where Trireme is tested (tests/scripts/docker_test reads it).
 FROM python:3.11-slim-bookworm
 # Of torch's two builds the one without CUDA. A mirror: docker build --build-arg TORCH_INDEX=…
@@ -11,8 +11,8 @@ RUN pip install --no-cache-dir --index-url "$TORCH_INDEX" --no-deps torch==2.7.1
     rm /tmp/trireme_train-*.whl
 # The ssh client is for launch --hosts.
 RUN apt-get update && apt-get install -y --no-install-recommends openssh-client && rm -rf /var/lib/apt/lists/* && \
-    useradd --create-home trireme && mkdir /work && chown trireme /work
+    useradd --create-home trireme && mkdir /runs && chown trireme /runs
 USER trireme
-WORKDIR /work
+WORKDIR /runs
 ENTRYPOINT ["trireme"]
 CMD ["--help"]

@@ -1,7 +1,7 @@
 # Trireme for NVIDIA's GPUs. The wheel's program is the twin's, so this one is compiled here, without a GPU, and installed as the
 # wheel is, beside torch with its CUDA libraries:
 #   docker build -f packaging/docker/cuda.Dockerfile -t trireme:cuda .
-#   docker run --rm -it --gpus all --shm-size 64g -v "$PWD:/work" trireme:cuda scripts/run.sh /work/run.yaml
+#   docker run --rm -it --gpus all --shm-size 64g -v "$PWD:/runs" trireme:cuda scripts/run.sh /runs/run.yaml
 # Not run by any test: there is no container engine where Trireme is tested (tests/scripts/docker_test reads it).
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
