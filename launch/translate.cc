@@ -72,7 +72,7 @@ Command TranslateCommand() {
               "no meaning here is listed at its end, and what is missing here is refused by name.",
           .options = {{.name = "from",
                        .value_name = "SYSTEM",
-                       .help = "whose run it is: swift, megatron-swift, llamafactory, trl, megatron or verl; "
+                       .help = "whose run it is: swift, megatron-swift, llamafactory, trl, megatron, verl or verl-sft; "
                                "by default the input tells"},
                       {.name = "world",
                        .value_name = "N",

@@ -33,8 +33,9 @@ std::string NodeText(const YAML::Node& node) {
   return YAML::Dump(node);
 }
 
-// "[a, 'b']" as its items; what YAML cannot read is one text.
-std::vector<std::string> ItemsOf(const std::string& text) {
+// "[a, 'b']" as its items, also within quotes; what YAML cannot read is one text.
+std::vector<std::string> ItemsOf(std::string text) {
+  if (text.size() > 1 && text.front() == '\'' && text.back() == '\'') text = text.substr(1, text.size() - 2);
   if (!text.starts_with("[")) return {text};
   try {
     std::vector<std::string> items;

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "translate/shell.h"
+#include "translate/swift_prepared.h"
 
 namespace trireme {
 namespace {
@@ -48,6 +49,7 @@ std::optional<Program> ProgramAt(const Words& words, size_t at) {
   if (name == "trl" && Has(trl, next)) return Program{&TrlSystem(), next, at + 2};
   if (word.find("trl/scripts/") != std::string::npos && Has(trl, name)) return Program{&TrlSystem(), name, at + 1};
   if (name == "main_ppo" || name == "main_dapo") return Program{&VerlSystem(), "", at + 1};
+  if (name == "sft_trainer" && word.find("verl") != std::string::npos) return Program{&VerlSftSystem(), "", at + 1};
   if (name == "pretrain_gpt" || name == "posttrain_gpt") return Program{&MegatronSystem(), name, at + 1};
   if ((name == "llamafactory-cli" || name == "lmf") && next == "train")
     return Program{&LlamaFactorySystem(), next, at + 2};
@@ -71,7 +73,25 @@ void AddOverrides(const Words& words, Given& given) {
   for (const Setting& setting : SettingsOf(options)) given.settings.push_back(setting);
 }
 
-Given GivenBy(const Words& words, const Program& program, const std::map<std::string, std::string>& environment) {
+// ms-swift's file for Ray has what the trainer is told in `train`, and beside it what the samplers are told.
+void TakeTrainersOwn(Given& given) {
+  const Setting* own = given.Find("train");
+  if (own == nullptr) return;
+  const std::vector<Setting> settings = SettingsOfYaml(own->value(), own->name);
+  std::erase_if(given.settings, [](const Setting& one) {
+    return one.name == "train" || one.name == "rollout" || one.name == "teacher" || one.name == "colocate_groups";
+  });
+  given.settings.insert(given.settings.end(), settings.begin(), settings.end());
+}
+
+// A file as its user names it, or beside the script.
+std::string FileOf(const std::string& name, const std::string& directory) {
+  const std::filesystem::path beside = std::filesystem::path(directory) / name;
+  return PathExists(name) || !PathExists(beside) ? name : beside.string();
+}
+
+Given GivenBy(const Words& words, const Program& program, const std::map<std::string, std::string>& environment,
+              const std::string& directory = "") {
   Given given{
       program.command, Join(Words(words.begin(), words.begin() + static_cast<long>(program.at)), " "), environment, {}};
   Words rest(words.begin() + static_cast<long>(program.at), words.end());
@@ -81,12 +101,13 @@ Given GivenBy(const Words& words, const Program& program, const std::map<std::st
   }
   const auto config = std::ranges::find(rest, std::string("--config"));
   if (config != rest.end() && config + 1 != rest.end() && IsConfigFile(*(config + 1))) {
-    given.settings = SettingsOfYaml(ReadTextFile(*(config + 1)), *(config + 1));
+    given.settings = SettingsOfYaml(ReadTextFile(FileOf(*(config + 1), directory)), *(config + 1));
     rest.erase(config, config + 2);
+    if (program.system == &MegatronSwiftSystem()) TakeTrainersOwn(given);
   }
   std::erase_if(given.settings,
                 [](const Setting& one) { return one.name == "ENV"; });  // ms-swift's environment in a file
-  if (program.system == &VerlSystem()) {
+  if (program.system == &VerlSystem() || program.system == &VerlSftSystem()) {
     given.settings = SettingsOfHydra(rest);
   } else {
     AddOverrides(rest, given);
@@ -116,15 +137,30 @@ FoundRun FromConfigFile(const std::string& path, const InputOptions& options) {
                    Join(Systems(), ", ", [](const System* system) { return system->name; }));
 }
 
+bool SameSettings(const Given& one, const Given& other) {
+  return std::ranges::equal(one.settings, other.settings, [](const Setting& left, const Setting& right) {
+    return left.name == right.name && left.values == right.values;
+  });
+}
+
 FoundRun FromScript(const std::string& path, const InputOptions& options) {
   std::optional<FoundRun> found;
-  for (const ShellCommand& command : ReadScript(ReadTextFile(path), options.defined)) {
+  std::vector<Given> preparations;
+  for (const ShellCommand& command : ReadScript(ReadTextFile(path), options.defined, path)) {
+    if (PreparesData(command.words)) {
+      const auto first = std::ranges::find(command.words, std::string("export"));
+      preparations.push_back({"export", "", {}, SettingsOf(Words(first + 1, command.words.end())), {}});
+    }
     const auto program = ProgramIn(command.words);
     if (!program) continue;
     const std::string what = Concat(path, ":", command.line);
+    Given given =
+        GivenBy(command.words, *program, command.environment, std::filesystem::path(path).parent_path().string());
+    TakePreparedData(preparations, given);
+    if (found && SameSettings(found->given, given)) continue;  // the same run on another node
     if (found) throw InputError(what, ": a second run after that in ", found->what, "; keep one per script");
-    found = FoundRun{program->system, GivenBy(command.words, *program, command.environment), what};
-    found->given.notes = command.notes;
+    given.notes = command.notes;
+    found = FoundRun{program->system, given, what};
   }
   if (!found)
     throw InputError(path,

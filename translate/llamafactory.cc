@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/config/yaml_document.h"
 #include "translate/megatron.h"
 #include "translate/model_names.h"
 #include "translate/trainer.h"
@@ -76,6 +77,14 @@ void Quantisation(const Setting& setting, Translation& result) {
   result.Refuse(setting.origin, "model.quantise has 4 and 8 bits");
 }
 
+// Experts that KTransformers packs to 8 bits are others than those in bf16.
+void HostExperts(const Setting& setting, Translation& result) {
+  const YAML::Node options = ParseYaml(setting.value(), {.name = setting.name});
+  const YAML::Node format = options.IsMap() ? options["kt_expert_weight_format"] : YAML::Node();
+  if (format && format.Scalar() != "bf16") return result.Refuse(setting.origin, "experts packed by KTransformers");
+  result.LeaveOut(setting.origin, "the ranks compute the experts here");
+}
+
 void PreferenceLoss(const Setting& setting, Translation& result) {
   const std::string stage = result.value("stage");
   if (stage == "orpo" || stage == "simpo") return;
@@ -96,7 +105,8 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
   return {
       {"stage dataset eval_dataset max_samples interleave_probs dataset_dir", Elsewhere()},
       {"do_train", NotNeeded("trireme train does")},
-      {"do_predict", Missing("predictions alone; trireme evaluate RUN.yaml --generate makes them")},
+      {"do_predict do_sample temperature top_p top_k num_beams max_new_tokens repetition_penalty length_penalty",
+       Elsewhere()},
       {"finetuning_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}, {"freeze", "freeze"}})},
       {"lora_target",
        [](const Setting& setting, Translation& result) {
@@ -145,7 +155,12 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
        }},
       {"rope_scaling",
        Map("model.rope.kind", {{"linear", "linear"}, {"dynamic", "dynamic"}, {"yarn", "yarn"}, {"llama3", "llama3"}})},
-      {"use_kt kt_weight_path kt_config kt_cpu_activation kt_non_expert_weight_path", Missing("KTransformers")},
+      {"use_kt",
+       Differs("the experts, and what adapters they have, are on the host's cores there, and on the ranks here")},
+      {"kt_config", HostExperts},
+      {"kt_weight_path kt_non_expert_weight_path",
+       Missing("experts packed by KTransformers; model.path takes weights in bf16")},
+      {"kt_cpu_activation", NotNeeded("memory.recompute decides")},
       {"video_max_pixels video_min_pixels video_fps video_maxlen", NotNeeded("videos are refused where data has them")},
       {"fsdp",
        [](const Setting& setting, Translation& result) {
@@ -202,11 +217,37 @@ void SetPacking(const Given& given, const std::string& stage, Translation& resul
   }
 }
 
+// Answers are sampled there as these options say, also where a run only evaluates.
+void SetAnswers(const Given& given, Translation& result) {
+  const bool predicts = given.IsOn("do_predict");
+  if (predicts) result.Set("eval.generate", std::string("true"), given.Find("do_predict")->origin);
+  if (result.value("eval.generate") != "true") return;
+  const std::string system = "LLaMA-Factory";
+  if (given.Number("num_beams", 1) != 1)
+    result.Refuse(given.Find("num_beams")->origin, "answers are not searched for by beams");
+  const bool samples = given.IsOn("do_sample", true);
+  for (const auto& [name, otherwise] :
+       {std::pair("temperature", "0.95"), std::pair("top_p", "0.7"), std::pair("top_k", "50")}) {
+    const Setting* setting = given.Find(name);
+    const std::string key = Concat("eval.", name);
+    if (samples && setting != nullptr) To(key)(*setting, result);
+    if (samples && setting == nullptr) result.Default(key, otherwise, system);
+  }
+  if (const Setting* length = given.Find("max_new_tokens")) To("eval.max_new_tokens")(*length, result);
+  result.Default("eval.max_new_tokens", "1024", system);
+  if (const Setting* penalty = given.Find("repetition_penalty")) To("eval.repetition_penalty")(*penalty, result);
+  if (!predicts) return;
+  result.Set("eval.batch", given.Number("per_device_eval_batch_size", 8), "per_device_eval_batch_size");
+  result.Warn("do_predict",
+              "start this file with trireme evaluate, whose --generate writes the answers; nothing is trained");
+}
+
 void FinishLlamaFactory(const Given& given, const Surroundings& around, const std::string& stage, Translation& result) {
   const std::string system = "LLaMA-Factory";
   SetData(given, result);
   SetTuning(given, result);
   SetPacking(given, stage, result);
+  SetAnswers(given, result);
   result.Default("optimizer.lr", "5e-5", system);
   result.Default("optimizer.schedule", "linear", system);
   result.Default("optimizer.weight_decay", "0", system);

@@ -19,8 +19,11 @@ void LoadBalance(const Setting& setting, Translation& result) {
     result.Set("experts.balance_coefficient", std::string("0"), setting.origin);
     return;
   }
-  Map("experts.balance", {{"aux_loss", "batch"}, {"seq_aux_loss", "sequence"}, {"global_aux_loss", "global"}})(setting,
-                                                                                                               result);
+  // The last one chooses experts without groups, by probabilities before top-k, as DeepSeek-V2-Lite's config.json says.
+  Map("experts.balance", {{"aux_loss", "batch"},
+                          {"seq_aux_loss", "sequence"},
+                          {"global_aux_loss", "global"},
+                          {"pai_megatron_aux_loss", "batch"}})(setting, result);
 }
 
 void BalanceCoefficient(const Setting& setting, Translation& result) {
@@ -183,8 +186,10 @@ void SetAdapterTargets(const Setting& setting, Translation& result) {
   std::vector<std::string> targets, saved;
   for (const std::string& value : setting.values) {
     const auto found = std::ranges::find(fused, value, [](const auto& pair) { return pair.first; });
-    if (value == "all-router" || value == "all-embedding") {
+    if (value == "all-embedding") {
       result.Refuse(setting.origin, Concat(value, " is not known; name the modules, or tuning.modules_to_save"));
+    } else if (value == "all-router") {
+      targets.push_back("gate");
     } else if (found != fused.end()) {
       targets.insert(targets.end(), found->second.begin(), found->second.end());
       if (found->second.size() > 1)

@@ -110,8 +110,9 @@ void AddExperts(const Given& given, const std::string& family, JsonLines& json) 
   json.Add("first_k_dense_replace", std::max(0.0, Num(given, "first_k_dense_replace", 0)));
   const double shared = Num(given, "moe_shared_expert_intermediate_size", 0);
   json.Add("n_shared_experts", shared > 0 ? shared / width : Num(given, "n_shared_experts", 0));
-  json.Add("n_group", Num(given, "moe_router_num_groups", 1));
-  json.Add("topk_group", Num(given, "moe_router_group_topk", 1));
+  const bool grouped = given.Value("moe_router_load_balancing_type", "") != "pai_megatron_aux_loss";
+  json.Add("n_group", grouped ? Num(given, "moe_router_num_groups", 1) : 1);
+  json.Add("topk_group", grouped ? Num(given, "moe_router_group_topk", 1) : 1);
   json.Add("routed_scaling_factor", Num(given, "moe_router_topk_scaling_factor", 1));
   const bool sigmoid = given.Value("moe_router_score_function", "softmax") == "sigmoid";
   json.AddText("scoring_func", sigmoid ? "sigmoid" : "softmax");

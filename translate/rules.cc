@@ -9,6 +9,7 @@
 #include "core/config/other_names.h"
 #include "core/config/schema.h"
 #include "core/config/scope.h"
+#include "translate/shell.h"
 
 namespace trireme {
 namespace {
@@ -100,6 +101,9 @@ Rule Map(const std::string& key, WordPairs words) {
 
 Rule IfOn(const std::string& key, const std::string& value) {
   return [key, value](const Setting& setting, Translation& result) {
+    const std::string unknown = UnknownIn(setting.value());
+    if (!unknown.empty())
+      return result.Refuse(setting.origin, Concat(unknown, " has no value in the script; give --define NAME=VALUE"));
     if (!setting.off()) result.Set(key, value, setting.origin);
   };
 }

@@ -83,15 +83,61 @@ void LossType(const Setting& setting, Translation& result) {
   To("preference.loss")(setting, result);
 }
 
+// Adapters on all linear layers of the parts that are not frozen.
+void SetTargetsOfParts(const Given& given, bool vision, bool aligner, Translation& result) {
+  const std::string origin = "freeze_vit, freeze_aligner, freeze_llm";
+  const std::string targets = given.Value("target_modules", "all-linear");
+  if (targets != "all-linear") {
+    return result.Refuse(origin, Concat("adapters outside the language model on ", targets, "; write tuning.targets"));
+  }
+  std::vector<std::string> parts;
+  if (!given.IsOn("freeze_llm")) parts.push_back("all-linear");
+  if (vision) parts.push_back("vision");
+  if (aligner) parts.push_back("aligner");
+  if (parts.empty()) return result.Refuse(origin, "nothing is left to train");
+  result.Set("tuning.targets", parts, origin);
+  if (given.Number("lora_dropout", 0.05) == 0) return;
+  result.Set("tuning.dropout", std::string("0"), origin);
+  result.Warn("lora_dropout", "adapters of the vision tower have no dropout here, and so none has");
+}
+
+// Settings of the image processor; others belong to models that are not read here.
+void ProcessorSettings(const Setting& setting, Translation& result) {
+  const YAML::Node options = ParseYaml(setting.value(), {.name = setting.name});
+  if (!options.IsMap()) return result.Refuse(setting.origin, "wanted a mapping");
+  for (const auto& entry : options) {
+    const std::string name = entry.first.Scalar();
+    if (name == "max_pixels" || name == "min_pixels") {
+      result.Set("model." + name, entry.second.Scalar(), setting.origin);
+    } else {
+      result.Refuse(setting.origin, Concat(name, " has no key here"));
+    }
+  }
+}
+
+// The format of tool calls; that of a tokenizer's own template is the same where ms-swift takes it by default.
+void AgentTemplate(const Setting& setting, Translation& result) {
+  const std::string model = result.value("model.path");
+  const bool qwen = model.find("Qwen2.5") != std::string::npos || model.find("Qwen3-") != std::string::npos;
+  if (setting.value() != "hermes" || !qwen)
+    return result.Refuse(setting.origin, "conversations are written by the tokenizer's own template");
+  result.LeaveOut(setting.origin, "the tokenizer's own template writes tool calls so");
+}
+
+// Where answers are sampled they would end there.
+void StopWords(const Setting& setting, Translation& result) {
+  const std::string stage = result.value("stage");
+  IsRl(stage) || stage == "gkd" ? result.Refuse(setting.origin, "completions end at an end token")
+                                : result.LeaveOut(setting.origin, "no answers are sampled");
+}
+
 void SetFrozenParts(const Given& given, Translation& result) {
   const bool named = given.Find("freeze_vit") || given.Find("freeze_aligner") || given.Find("freeze_llm");
   if (!named && !NamesSeeingModel(result.value("model.path"))) return;
   const bool vision = given.IsOn("freeze_vit", true), aligner = given.IsOn("freeze_aligner", true);
-  const Setting* origin = given.Find("freeze_vit");
   if (result.value("tuning.kind") == "lora") {
     if (vision && aligner && !given.IsOn("freeze_llm")) return;  // as it is here
-    return result.Refuse(origin != nullptr ? origin->origin : "freeze_aligner, freeze_llm",
-                         "adapters outside the language model; name the modules in tuning.targets");
+    return SetTargetsOfParts(given, !vision, !aligner, result);
   }
   std::vector<std::string> parts;
   if (vision) parts.push_back("vision");
@@ -188,7 +234,11 @@ std::vector<RuleRow> SwiftRules() {
                : result.LeaveOut(setting.origin, "is so here");
        }},
       {"template", Missing("a template by name; data.template takes a file, and the tokenizer's own is the default")},
-      {"template_mode model_kwargs stop_words", Missing("it has no key here")},
+      {"template_mode", Missing("it has no key here")},
+      {"model_kwargs", ProcessorSettings},
+      {"stop_words", StopWords},
+      {"agent_template", Elsewhere()},
+      {"device_groups", NotNeeded("mpirun starts the ranks")},
       {"optimizer",
        Map("optimizer.name", {{"adam", "adamw"}, {"muon", "muon"}, {"dist_muon", "muon"}, {"multimodal", ""}})},
       {"multi_turn_scheduler", Missing("a scheduler in Python; rl.environment takes a program")},
@@ -228,6 +278,7 @@ void FinishSwift(const Given& given, const std::string& stage, Translation& resu
   if (!result.has("data.max_length")) {
     result.Warn("max_length", Concat("that of the model there, 2048 here; set data.max_length"));
   }
+  if (const Setting* calls = given.Find("agent_template")) AgentTemplate(*calls, result);
   SetFrozenParts(given, result);
   SetRatesOfParts(given, result);
   SetQuantisation(given, result);

@@ -35,5 +35,6 @@ const System& LlamaFactorySystem();
 const System& MegatronSystem();
 const System& TrlSystem();
 const System& VerlSystem();
+const System& VerlSftSystem();
 
 }  // namespace trireme

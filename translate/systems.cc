@@ -5,7 +5,8 @@ namespace trireme {
 
 const std::vector<const System*>& Systems() {
   static const std::vector<const System*> systems = {
-      &SwiftSystem(), &MegatronSwiftSystem(), &LlamaFactorySystem(), &MegatronSystem(), &TrlSystem(), &VerlSystem(),
+      &SwiftSystem(), &MegatronSwiftSystem(), &LlamaFactorySystem(), &MegatronSystem(),
+      &TrlSystem(),   &VerlSystem(),          &VerlSftSystem(),
   };
   return systems;
 }

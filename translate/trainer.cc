@@ -219,7 +219,8 @@ void FinishTrainer(const Given& given, const std::string& system, Translation& r
     result.Remove(key);
   }
   if (const Setting* deepspeed = given.Find("deepspeed")) SetZero(*deepspeed, result);
-  if (!result.has("data.train")) result.Refuse(system, "no training data is named");
+  const bool trains = !given.IsOn("do_predict") || result.has("data.train");
+  if (!result.has(trains ? "data.train" : "data.valid")) result.Refuse(system, "no data is named");
   if (!result.has("model.path")) result.Refuse(system, "no model is named");
   RefuseUnknownModel(result);
 }

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "translate/trainer.h"
+#include "translate/verl_common.h"
 
 namespace trireme {
 namespace {
@@ -10,105 +11,56 @@ namespace {
 const std::string kActor = "actor_rollout_ref.actor.", kModel = "actor_rollout_ref.model.";
 const std::string kRollout = "actor_rollout_ref.rollout.", kReference = "actor_rollout_ref.ref.";
 
+const char* const kOverlong = "enable len penalty_factor log";
+
 std::string VerlStage(const Given& given) {
   const std::string estimator = given.Value("algorithm.adv_estimator", "gae");
   if (estimator == "gae") return "ppo";
   return estimator.ends_with("_vectorized") ? estimator.substr(0, estimator.size() - 11) : estimator;
 }
 
-// The names with the section in front of each.
-std::string In(const std::string& section, const std::string& names) {
-  std::string all = section;
-  for (const char c : names) all += c == ' ' ? " " + section : std::string(1, c);
-  return all;
-}
-
-Rule NeverAsMinusOne(const std::string& key) {
-  return [key](const Setting& setting, Translation& result) {
-    const bool never = std::strtod(setting.value().c_str(), nullptr) < 0;
-    result.Set(key, std::string(never ? "0" : setting.value()), setting.origin);
-  };
-}
-
-void Loggers(const Setting& setting, Translation& result) {
-  std::vector<std::string> names;
-  for (const std::string& value : setting.values) {
-    if (IsReporter(value)) names.push_back(value);
-  }
-  names.empty() ? result.LeaveOut(setting.origin, "log.jsonl and TensorBoard's events are always written")
-                : result.Set("run.report_to", names, setting.origin);
-}
-
-std::vector<RuleRow> OptimizerRows() {
-  const std::string optimizer = kActor + "optim.";
-  return {
-      {optimizer + "lr", To("optimizer.lr")},
-      {optimizer + "weight_decay", To("optimizer.weight_decay")},
-      {In(optimizer, "clip_grad") + " " + kActor + "grad_clip", To("optimizer.clip")},
-      {optimizer + "lr_warmup_steps",
-       [](const Setting& setting, Translation& result) {
-         std::strtod(setting.value().c_str(), nullptr) > 0 ? To("optimizer.warmup_steps")(setting, result)
-                                                           : result.LeaveOut(setting.origin, "is off");
-       }},
-      {optimizer + "lr_warmup_steps_ratio", To("optimizer.warmup")},
-      {In(optimizer, "lr_scheduler_type warmup_style lr_decay_style"),
-       Map("optimizer.schedule", {{"constant", "constant"}, {"cosine", "cosine"}, {"linear", "linear"}})},
-      {In(optimizer, "min_lr_ratio"), Elsewhere()},
-      {optimizer + "min_lr", To("optimizer.min_lr")},
-      {optimizer + "optimizer", Map("optimizer.name", {{"AdamW", "adamw"}, {"adam", "adamw"}, {"Adam", "adamw"}})},
-      {optimizer + "override_optimizer_config.optimizer_cpu_offload", IfOn("memory.offload_optimizer", "true")},
-      {optimizer + "override_optimizer_config.*", NotNeeded("optimizer.masters and optimizer.moments decide")},
-  };
-}
-
 std::vector<RuleRow> LayoutRows() {
   const std::string megatron = kActor + "megatron.", change = megatron + "override_transformer_config.";
-  return {
-      {megatron + "tensor_model_parallel_size", To("parallel.tensor")},
-      {megatron + "pipeline_model_parallel_size", To("parallel.pipeline")},
-      {megatron + "context_parallel_size", To("parallel.context")},
-      {megatron + "expert_model_parallel_size", To("parallel.expert")},
-      {megatron + "expert_tensor_parallel_size", To("parallel.expert_tensor")},
-      {megatron + "virtual_pipeline_model_parallel_size",
-       [](const Setting& setting, Translation& result) {
-         if (setting.off() || setting.value() == "1") return result.LeaveOut(setting.origin, "is off");
-         result.Set("parallel.virtual_stages", setting.value(), setting.origin);
-         result.Set("parallel.schedule", std::string("interleaved"), setting.origin);
-       }},
-      {change + "recompute_granularity", Map("memory.recompute", {{"full", "full"}, {"selective", "selective"}})},
-      {change + "moe_aux_loss_coeff", To("experts.balance_coefficient")},
-      {change + "moe_z_loss_coeff", To("experts.z_coefficient")},
-      {change + "moe_token_dispatcher_type",
-       Map("experts.dispatch", {{"alltoall", "all_to_all"}, {"flex", "all_to_all"}, {"allgather", "all_gather"}})},
-      {In(change, "num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage"),
-       Differs("stages are balanced by their cost; parallel.stage_layers gives others")},
+  std::vector<RuleRow> rows = {
       {In(change, "mtp_num_layers mtp_loss_scaling_factor"),
        Missing("multi-token prediction is trained in stages pt and sft")},
-      {change + "*",
-       NotNeeded("fused operators are used where available; memory.recompute decides what is recomputed")},
-      {megatron + "*", NotNeeded("nothing here depends on it")},
-      {In(kActor, "ulysses_sequence_parallel_size fsdp_config.ulysses_sequence_parallel_size"),
+      {In(kActor, "fsdp_config.optimizer_offload megatron.optimizer_offload veomni.optimizer_offload"),
+       IfOn("rl.offload_optimizer", "true")},
+      {kActor + "veomni.expert_parallel_size", To("parallel.expert")},
+      {kActor + "veomni.enable_full_shard",
+       [](const Setting& setting, Translation& result) {
+         result.Set("parallel.zero", std::string(setting.off() ? "2" : "3"), setting.origin);
+       }},
+      {kActor + "veomni.enable_fsdp_offload", IfOn("memory.offload_parameters", "true")},
+      {kActor + "veomni.*", NotNeeded("fused operators are used where available")},
+      {megatron + "param_offload", NotNeeded("this program samples with the weights that it trains")},
+      {In(kActor,
+          "ulysses_sequence_parallel_size fsdp_config.ulysses_sequence_parallel_size "
+          "veomni.ulysses_parallel_size"),
        [](const Setting& setting, Translation& result) {
          if (setting.value() == "1") return result.LeaveOut(setting.origin, "is off");
          result.Set("parallel.context", setting.value(), setting.origin);
          result.Set("parallel.context_method", std::string("ulysses"), setting.origin);
        }},
-      {In(kActor, "fsdp_config.optimizer_offload megatron.optimizer_offload"), IfOn("rl.offload_optimizer", "true")},
-      {In(kReference, "fsdp_config.param_offload megatron.param_offload"), IfOn("memory.offload_reference", "true")},
+      {In(kReference, "fsdp_config.param_offload megatron.param_offload veomni.param_offload"),
+       IfOn("memory.offload_reference", "true")},
       {kActor + "fsdp_config.*", NotNeeded("parallel.zero: 3 shards parameters over the data-parallel ranks")},
-      {kActor + "strategy", Only({"fsdp", "fsdp2", "megatron"}, "layouts of FSDP and Megatron are translated")},
-      {kActor + "veomni.*", Missing("layouts of VeOmni")},
-      {"model_engine", Only({"dp", "fsdp", "fsdp2", "megatron"}, "layouts of FSDP and Megatron are translated")},
+      {kActor + "strategy",
+       Only({"fsdp", "fsdp2", "fsdp_turbo", "megatron", "veomni"}, "no such layout is known here")},
+      {"model_engine", Only({"dp", "fsdp", "fsdp2", "megatron", "veomni"}, "no such layout is known here")},
       {kRollout + "tensor_model_parallel_size",
        NotNeeded("completions are sampled under the layout of parallel; rl.sampling gives another")},
   };
+  for (RuleRow& row : VerlMegatronRows(megatron)) rows.push_back(std::move(row));
+  return rows;
 }
 
 std::vector<RuleRow> LossRows() {
   return {
       {kActor + "entropy_coeff", To("rl.entropy_coef")},
-      {In(kActor, "clip_ratio clip_ratio_low"), To("rl.epsilon")},
-      {kActor + "clip_ratio_high", To("rl.epsilon_high")},
+      {In(kActor, "clip_ratio clip_ratio_low clip_ratio_high"), Elsewhere()},
+      {In(kActor, "policy_loss.tau_pos tau_pos"), To("rl.sapo_temperature_pos")},
+      {In(kActor, "policy_loss.tau_neg tau_neg"), To("rl.sapo_temperature_neg")},
       {kActor + "clip_ratio_c", To("rl.delta")},
       {kActor + "ppo_epochs", To("rl.iterations")},
       {In(kActor, "loss_agg_mode policy_loss.loss_mode use_kl_loss kl_loss_coef kl_loss_type"), Elsewhere()},
@@ -145,19 +97,7 @@ std::vector<RuleRow> RunRows() {
        }},
       {"data.image_key data.video_key", Missing("images are not part of prompts in these stages")},
       {"data.*", NotNeeded("nothing here depends on it")},
-      {kModel + "path", To("model.path")},
-      {kModel + "enable_gradient_checkpointing", IfOn("memory.recompute", "full")},
-      {kModel + "lora_rank",
-       [](const Setting& setting, Translation& result) {
-         if (setting.off()) return;
-         result.Set("tuning.kind", std::string("lora"), setting.origin);
-         result.Set("tuning.rank", setting.value(), setting.origin);
-       }},
-      {kModel + "lora_alpha", To("tuning.alpha")},
-      {kModel + "target_modules", To("tuning.targets")},
-      {kModel + "lora_adapter_path", To("tuning.adapters")},
       {In(kModel, "mtp.enable mtp.enable_train"), Missing("multi-token prediction is trained in stages pt and sft")},
-      {kModel + "*", NotNeeded("nothing here depends on it")},
       {kRollout + "n", To("rl.group")},
       {In(kRollout, "temperature"), To("rl.temperature")},
       {kRollout + "top_p", To("rl.top_p")},
@@ -167,7 +107,7 @@ std::vector<RuleRow> RunRows() {
       {kRollout + "ignore_eos", Missing("completions end at an end token")},
       {kRollout + "*", NotNeeded("the program samples by itself")},
       {kReference + "*", NotNeeded("the reference has the policy's layout")},
-      {kActor + "optim.*", Missing("it has no key here")},
+      {kActor + "grad_clip", To("optimizer.clip")},
       {kActor + "*", NotNeeded("nothing here depends on it")},
       {"actor_rollout_ref.*", NotNeeded("nothing here depends on it")},
       {"critic.model.path", To("rl.value_model")},
@@ -175,25 +115,19 @@ std::vector<RuleRow> RunRows() {
       {"critic.optim.lr", Differs("the value model has the policy's learning rate here")},
       {"trainer.critic_warmup", Missing("the policy is trained from the first step")},
       {"critic.*", NotNeeded("the value model has the policy's layout")},
-      {"trainer.total_epochs", To("run.epochs")},
-      {"trainer.total_training_steps", To("run.steps")},
       {"trainer.save_freq", NeverAsMinusOne("run.save_every")},
       {"trainer.test_freq trainer.val_before_train trainer.val_only trainer.log_val_generations",
        NotNeeded("evaluations are for other stages")},
-      {"trainer.default_local_dir", To("run.output")},
-      {"trainer.project_name", To("run.report_project")},
-      {"trainer.experiment_name", To("run.report_name")},
-      {"trainer.logger", Loggers},
-      {"trainer.*", NotNeeded("nothing here depends on it")},
       {"reward.custom_reward_function.path custom_reward_function.path",
        Missing("a reward in Python; rl.rewards takes program:COMMAND")},
       {"reward.reward_model.model_path reward_model.model.path",
        [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
        }},
-      {"reward.reward_kwargs.overlong_buffer_cfg.enable reward_model.overlong_buffer.enable "
-       "reward_model.reward_kwargs.overlong_buffer_cfg.enable",
-       Missing("a penalty of long completions; rl.rewards has soft_overlong")},
+      {In("reward.reward_kwargs.overlong_buffer_cfg.", kOverlong) + " " +
+           In("reward_model.overlong_buffer.", kOverlong) + " " +
+           In("reward_model.reward_kwargs.overlong_buffer_cfg.", kOverlong),
+       Elsewhere()},
       {"reward.reward_manager.name reward_model.reward_manager",
        Only({"naive", "prime", "dapo"}, "rl.rewards has accuracy, format and others, no such manager")},
       {"reward.* reward_model.* reward_manager.* custom_reward_function.*", NotNeeded("rl.rewards decides")},
@@ -205,7 +139,8 @@ std::vector<RuleRow> RunRows() {
 
 std::vector<RuleRow> VerlRules() {
   std::vector<RuleRow> rules;
-  for (const auto& rows : {OptimizerRows(), LayoutRows(), LossRows(), RunRows()})
+  for (const auto& rows : {VerlOptimizerRows(kActor + "optim."), LayoutRows(), VerlModelRows(kModel), LossRows(),
+                           RunRows(), VerlTrainerRows()})
     rules.insert(rules.end(), rows.begin(), rows.end());
   return rules;
 }
@@ -251,6 +186,22 @@ void SetPolicyLoss(const Given& given, const std::string& stage, Translation& re
   if (stage != "grpo" && mode != "vanilla") result.Refuse(by_mode.origin, "rl.loss is for stage grpo");
 }
 
+// cispo has a bound of ratios itself.
+void SetClips(const Given& given, Translation& result) {
+  const double both = given.Number(kActor + "clip_ratio", 0.2);
+  const double low = given.Number(kActor + "clip_ratio_low", both),
+               high = given.Number(kActor + "clip_ratio_high", both);
+  if (result.value("rl.loss") != "cispo") {
+    result.Set("rl.epsilon", low, "clip_ratio_low, or clip_ratio");
+    return result.Set("rl.epsilon_high", high, "clip_ratio_high, or clip_ratio");
+  }
+  result.Set("rl.epsilon_high", 1 + high, "1 + clip_ratio_high");
+  if (low < 1)
+    result.Warn("clip_ratio_low", Concat("ratios below ", 1 - low, " count as that there, as they are here"));
+  if (result.value("rl.steps_per_generation", "1") != "1")
+    result.Warn("loss_agg_mode", "the mean is over a mini batch there, over all that are sampled together here");
+}
+
 void SetDivergence(const Given& given, const std::string& stage, Translation& result) {
   const bool in_loss = given.IsOn(kActor + "use_kl_loss"), in_reward = given.IsOn("algorithm.use_kl_in_reward");
   const std::string kind = given.Value(kActor + "kl_loss_type", "low_var_kl");
@@ -271,10 +222,32 @@ void SetDivergence(const Given& given, const std::string& stage, Translation& re
   if (grpo) result.Default("rl.bias_correction_kl", "false", "verl");
 }
 
+// A penalty that grows over the last tokens of the longest completion; soft_overlong does so over the last fifth.
+void SetOverlong(const Given& given, Translation& result) {
+  for (const char* section : {"reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.overlong_buffer.",
+                              "reward_model.reward_kwargs.overlong_buffer_cfg."}) {
+    if (!given.IsOn(Concat(section, "enable"))) continue;
+    const double length = given.Number(Concat(section, "len"), 0),
+                 longest = given.Number("data.max_response_length", 512);
+    const std::string origin = given.Find(Concat(section, "enable"))->origin;
+    if (length * 5 != longest) {
+      return result.Refuse(origin, Concat("a penalty over the last ", length, " of ", longest,
+                                          " tokens; the reward soft_overlong has a fifth"));
+    }
+    const std::string weight = given.Value(Concat(section, "penalty_factor"), "1");
+    const std::string others = result.value("rl.rewards");  // [accuracy]
+    using Values = std::vector<std::string>;
+    result.Set("rl.rewards", Values{others.substr(1, others.size() - 2), "soft_overlong"}, origin);
+    result.Set("rl.reward_weights", Values{"1", weight}, origin + ", penalty_factor");
+    return;
+  }
+}
+
 void FinishVerl(const Given& given, const Surroundings&, const std::string& stage, Translation& result) {
   const std::string system = "verl";
   SetPromptBatch(given, result);
   SetPolicyLoss(given, stage, result);
+  SetClips(given, result);
   SetDivergence(given, stage, result);
   const bool megatron = given.Value("model_engine", "") == "megatron" || result.has("parallel.tensor") ||
                         result.has("parallel.pipeline") ||
@@ -282,11 +255,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   result.Default("tuning.kind", "full", system);
   if (result.value("tuning.kind") == "lora") result.Default("tuning.dropout", "0", system);
   result.Default("optimizer.lr", "1e-6", system);
-  result.Default("optimizer.schedule", "constant", system);
-  result.Default("optimizer.weight_decay", "0.01", system);
-  result.Default("optimizer.beta2", "0.999", system);
-  result.Default("rl.epsilon", "0.2", system);
-  result.Default("rl.epsilon_high", result.value("rl.epsilon", "0.2"), system);
+  FinishVerlOptimizer(given, kActor + "optim.", result);
   result.Default("rl.delta", "3", system);
   result.Default("rl.lam", "1", system);
   result.Default("run.epochs", "30", system);
@@ -303,6 +272,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
         "rewards",
         "by the data's data_source there; accuracy compares with the column solution here (data.columns names it)");
   }
+  SetOverlong(given, result);
   FinishTrainer(given, "verl", result);
 }
 

@@ -80,6 +80,29 @@ TEST(TranslateLlamaFactory, ThePreferenceLossMayBeAStage) {
       ConfigOf(TranslatedFile("lf.yaml", text + "pref_loss: sigmoid\npref_beta: 0.2\n")).preference().beta(), 0.2);
 }
 
+TEST(TranslateLlamaFactory, PredictionsAreAnEvaluation) {
+  const Config config = ConfigOf(TranslatedFile(
+      "lf.yaml",
+      "model_name_or_path: org/model\nstage: sft\ndo_predict: true\nfinetuning_type: lora\nadapter_name_or_path: a\n"
+      "eval_dataset: identity\ntemplate: qwen\nper_device_eval_batch_size: 2\npredict_with_generate: true\n"));
+  EXPECT_TRUE(config.eval().generate());
+  EXPECT_EQ(config.eval().batch(), 2);
+  EXPECT_EQ(config.eval().max_new_tokens(), 1024);
+  EXPECT_DOUBLE_EQ(config.eval().temperature(), 0.95);
+  EXPECT_DOUBLE_EQ(config.eval().top_p(), 0.7);
+  EXPECT_EQ(config.eval().top_k(), 50);
+  EXPECT_EQ(config.data().valid(0), "identity");
+  EXPECT_EQ(config.data().train_size(), 0);
+}
+
+TEST(TranslateLlamaFactory, ExpertsOnTheHostAreThoseOfTheRanks) {
+  const std::string text = std::string(kLora) + "use_kt: true\nkt_config:\n  kt_expert_weight_format: ";
+  const Translation result = TranslatedFile("lf.yaml", text + "bf16\n");
+  EXPECT_EQ(AllOf(result.refused()), "");
+  EXPECT_NE(AllOf(result.warnings()).find("use_kt: true"), std::string::npos);
+  EXPECT_NE(AllOf(TranslatedFile("lf.yaml", text + "int8\n").refused()).find("kt_config"), std::string::npos);
+}
+
 TEST(TranslateLlamaFactory, WhatIsMissingIsNamed) {
   const std::string refused = AllOf(
       TranslatedFile("lf.yaml", std::string(kLora) + "use_badam: true\nval_size: 100\nuse_galore: false\n").refused());

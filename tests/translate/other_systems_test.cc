@@ -62,6 +62,18 @@ TEST(TranslateMegatron, FlagsOfTheShapeAreAConfig) {
   }
 }
 
+TEST(TranslateMegatron, ExpertsChosenAsInDeepSeekV2Lite) {
+  const FoundRun run =
+      RunOfFile("run.sh", std::string(kScript) +
+                              "--train-iters 10 --num-experts 64 --moe-router-load-balancing-type "
+                              "pai_megatron_aux_loss --moe-aux-loss-coeff 0.01 --moe-router-num-groups 8 "
+                              "--multi-latent-attention --model-type-hf deepseek2-lite");
+  const Config config = ConfigOf(Translate(run, {}));
+  EXPECT_EQ(config.experts().balance(), BALANCE_BATCH);
+  EXPECT_DOUBLE_EQ(config.experts().balance_coefficient(), 0.01);
+  EXPECT_NE(ModelConfigJson(run.given, "deepseek_v2").find("\"n_group\": 1,"), std::string::npos);
+}
+
 TEST(TranslateVerl, PromptsBecomeCompletions) {
   const std::string line =
       "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/d/train.parquet "
@@ -90,6 +102,103 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
       AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
   EXPECT_NE(refused.find("use_kl_in_reward"), std::string::npos) << refused;
   EXPECT_NE(refused.find("data.image_key=images"), std::string::npos) << refused;
+}
+
+const char* const kVerl =
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/d/train.parquet "
+    "data.max_response_length=1000 actor_rollout_ref.model.path=org/m data.train_batch_size=64 "
+    "actor_rollout_ref.actor.ppo_mini_batch_size=32 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+    "actor_rollout_ref.actor.use_kl_loss=False ";
+
+TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsARewardOfAFifth) {
+  const std::string line = std::string(kVerl) +
+                           "reward.reward_manager.name=dapo "
+                           "+reward.reward_kwargs.overlong_buffer_cfg.enable=True "
+                           "+reward.reward_kwargs.overlong_buffer_cfg.penalty_factor=0.5 "
+                           "+reward.reward_kwargs.overlong_buffer_cfg.len=";
+  const Config config = ConfigOf(TranslatedCommand(line + "200"));
+  ASSERT_EQ(config.rl().rewards_size(), 2);
+  EXPECT_EQ(config.rl().rewards(1), "soft_overlong");
+  EXPECT_DOUBLE_EQ(config.rl().reward_weights(1), 0.5);
+  EXPECT_NE(AllOf(TranslatedCommand(line + "100").refused()).find("the last 100 of 1000 tokens"), std::string::npos);
+}
+
+TEST(TranslateVerl, ClipsAreThoseOfTheLoss) {
+  const std::string line = std::string(kVerl) + "actor_rollout_ref.actor.clip_ratio=0.3 ";
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line)).rl().epsilon(), 0.3);
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(line)).rl().epsilon_high(), 0.3);
+  const Config cispo =
+      ConfigOf(TranslatedCommand(
+          line + "actor_rollout_ref.actor.policy_loss.loss_mode=cispo actor_rollout_ref.actor.clip_ratio_low=10 "
+                 "actor_rollout_ref.actor.clip_ratio_high=4"));
+  EXPECT_EQ(cispo.rl().loss(), "cispo");
+  EXPECT_DOUBLE_EQ(cispo.rl().epsilon_high(), 5);
+  const Config sapo = ConfigOf(TranslatedCommand(line + "actor_rollout_ref.actor.policy_loss.loss_mode=sapo "
+                                                        "+actor_rollout_ref.actor.policy_loss.tau_neg=1.1"));
+  EXPECT_DOUBLE_EQ(sapo.rl().sapo_temperature_neg(), 1.1);
+}
+
+TEST(TranslateVerl, TheSmallestRateIsARatio) {
+  const Config config =
+      ConfigOf(TranslatedCommand(std::string(kVerl) +
+                                 "actor_rollout_ref.actor.optim.lr=1e-5 actor_rollout_ref.actor.optim.min_lr_ratio=0.1 "
+                                 "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine "
+                                 "actor_rollout_ref.actor.optim.betas='[0.8,0.9]'"));
+  EXPECT_DOUBLE_EQ(config.optimizer().min_lr(), 1e-6);
+  EXPECT_DOUBLE_EQ(config.optimizer().beta1(), 0.8);
+  EXPECT_DOUBLE_EQ(config.optimizer().beta2(), 0.9);
+}
+
+TEST(TranslateVerl, LayoutsOfVeOmni) {
+  const Config config =
+      ConfigOf(TranslatedCommand(std::string(kVerl) +
+                                 "model_engine=veomni actor_rollout_ref.actor.veomni.ulysses_parallel_size=2 "
+                                 "actor_rollout_ref.actor.veomni.expert_parallel_size=4"));
+  EXPECT_EQ(config.parallel().context(), 2);
+  EXPECT_EQ(config.parallel().context_method(), CONTEXT_ULYSSES);
+  EXPECT_EQ(config.parallel().expert(), 4);
+  EXPECT_EQ(config.parallel().zero(), 3);
+}
+
+TEST(TranslateVerlSft, DefaultsAreTheTrainersOwn) {
+  const std::string line =
+      "torchrun --nproc_per_node=4 -m verl.trainer.sft_trainer data.train_files=/d/train.parquet "
+      "data.val_files=/d/test.parquet model.path=org/m engine=fsdp ";
+  const Config config =
+      ConfigOf(TranslatedCommand(line + "trainer.test_freq=after_each_epoch data.messages_key=turns"));
+  EXPECT_EQ(config.stage(), STAGE_SFT);
+  EXPECT_EQ(config.tuning().kind(), TUNING_FULL);
+  EXPECT_EQ(config.run().global_batch(), 256);
+  EXPECT_DOUBLE_EQ(config.optimizer().lr(), 1e-3);
+  EXPECT_EQ(config.optimizer().schedule(), LR_CONSTANT);
+  EXPECT_DOUBLE_EQ(config.run().epochs(), 4);
+  EXPECT_EQ(config.data().max_length(), 1024);
+  EXPECT_EQ(config.parallel().zero(), 3);
+  EXPECT_TRUE(config.run().eval_every_epoch());
+  EXPECT_EQ(config.data().columns(0), "turns=messages");
+  EXPECT_FALSE(config.data().packing());
+  const Config megatron =
+      ConfigOf(TranslatedCommand(
+          line + "engine=megatron engine.tensor_model_parallel_size=2 model.lora_rank=16 data.truncation=right "
+                 "data.use_dynamic_bsz=False data.micro_batch_size_per_gpu=2 data.train_max_samples=50"));
+  EXPECT_EQ(megatron.parallel().tensor(), 2);
+  EXPECT_EQ(megatron.parallel().zero(), 1);
+  EXPECT_EQ(megatron.tuning().rank(), 16);
+  EXPECT_DOUBLE_EQ(megatron.tuning().alpha(), 32);
+  EXPECT_EQ(megatron.data().over_length(), OVER_LENGTH_TRUNCATE);
+  EXPECT_EQ(megatron.run().micro_batch(), 2);
+  EXPECT_EQ(megatron.data().train(0), "/d/train.parquet#50");
+}
+
+TEST(TranslateVerlSft, WhatIsMissingIsNamed) {
+  const std::string refused =
+      AllOf(TranslatedCommand("python -m verl.trainer.sft_trainer data.train_files=d model.path=m data.truncation=left "
+                              "data.custom_cls.path=x.py engine=torchtitan optim.lr_decay_steps=5")
+                .refused());
+  for (const char* word :
+       {"data.truncation=left", "data.custom_cls.path=x.py", "engine=torchtitan", "lr_decay_steps=5"}) {
+    EXPECT_NE(refused.find(word), std::string::npos) << word << "\n" << refused;
+  }
 }
 
 TEST(TranslateTrl, DefaultsAreTheTrainersOwn) {

@@ -39,12 +39,57 @@ TEST(Shell, EnvironmentBeforeACommandAndExported) {
   EXPECT_EQ(commands[0].environment.at("NNODES"), "2");
 }
 
+TEST(Shell, ConditionsThatTheScriptItselfAnswers) {
+  const std::string script =
+      "A=${A:-1}\nB=x\nif [ \"$A\" = 1 ] && [[ $B == y* || -n \"$B\" ]]; then\n  X=(--one)\nelse\n  X=(--other)\nfi\n"
+      "if [ $A -gt 1 ]; then\n  X+=(--more)\nelif [ -z \"\" ]; then\n  X+=(--less)\nfi\nrun \"${X[@]}\"\n";
+  EXPECT_EQ(First(script), (Words{"run", "--one", "--less"}));
+  EXPECT_EQ(ReadScript(script, {{"A", "2"}}).back().words, (Words{"run", "--other", "--more"}));
+  EXPECT_EQ(ReadScript(script).back().notes, (Words{}));
+}
+
+TEST(Shell, CasesByTheirPatterns) {
+  const std::string script =
+      "case \"${KIND:-b}\" in\n  a | c)\n    X=1\n    ;;\n  b*)\n    X=2\n    case 7 in\n    7) Y=3 ;;\n    esac\n    "
+      ";;\n  *) "
+      "X=4 ;;\n"
+      "esac\nrun $X $Y\n";
+  EXPECT_EQ(First(script), (Words{"run", "2", "3"}));
+  EXPECT_EQ(ReadScript(script, {{"KIND", "c"}}).back().words, (Words{"run", "1", "${Y}"}));
+  EXPECT_EQ(ReadScript("case $(uname) in\n a) X=1 ;;\n *) X=2 ;;\nesac\nrun $X\n").back().words,
+            (Words{"run", "${X}"}));
+}
+
+TEST(Shell, AndOrDecideForTheNextCommand) {
+  EXPECT_EQ(ReadScript("N=2\n[ $N -gt 1 ] && X=a || X=b\n[ $N -gt 3 ] && Y=a || Y=b\nrun $X $Y\n").back().words,
+            (Words{"run", "a", "b"}));
+  EXPECT_EQ(ReadScript("X=1\n[ -d /some ] && X=2\nrun $X\n").back().words, (Words{"run", "1"}));
+}
+
+TEST(Shell, AnEmptyVariableTakesItsDefault) {
+  EXPECT_EQ(First("A=${A:-}\nA=${A:-2}\nB=\nrun $A ${B:+set} ${A:+set} --x \"$B\""),
+            (Words{"run", "2", "set", "--x", ""}));
+}
+
+TEST(Shell, AMachineWithNpusIsTaken) {
+  const auto commands =
+      ReadScript("D=${D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}\nrun $D\n");
+  EXPECT_EQ(commands.back().words, (Words{"run", "npu"}));
+  EXPECT_EQ(commands.back().notes, (Words{"the script asks whether torch_npu is installed; npu is taken"}));
+}
+
+TEST(Shell, TheScriptsOwnDirectoryIsKnown) {
+  const std::string script = "D=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\"\nrun $D/x\n";
+  EXPECT_EQ(ReadScript(script, {}, "/a/b/run.sh").back().words, (Words{"run", "/a/b/x"}));
+  EXPECT_EQ(UnknownIn(ReadScript(script).back().words[1]).substr(0, 2), "cd");
+}
+
 TEST(Shell, WhatOnlyAShellKnowsStaysAsText) {
   const auto commands =
       ReadScript("HOST=$(hostname)\nif [ -z \"$X\" ]; then\n  X=3\nfi\nrun --h $HOST --x $X --y $Y\n");
   const Words& words = commands.back().words;
   EXPECT_EQ(words, (Words{"run", "--h", "$(hostname)", "--x", "${X}", "--y", "${Y}"}));
-  const auto kept = ReadScript("X=1\nif true; then\n  X=2\nfi\nrun $X\n");
+  const auto kept = ReadScript("X=1\nif grep -q a b; then\n  X=2\nfi\nrun $X\n");
   EXPECT_EQ(kept.back().words, (Words{"run", "1"}));
   EXPECT_EQ(kept.back().notes, (Words{"X is also set within a condition, in line 3; its value before is taken"}));
   EXPECT_EQ(UnknownIn(words[2]), "hostname");

@@ -1,6 +1,7 @@
 // ms-swift's own rules: what a step holds, where lengths and defaults differ, and what is refused.
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "tests/translate/translated.h"
 
 namespace trireme {
@@ -67,6 +68,49 @@ TEST(TranslateSwift, BetaIsThatOfTheMethod) {
   EXPECT_EQ(
       ConfigOf(TranslatedCommand(line + "--rlhf_type grpo --advantage_estimator rloo --reward_funcs format")).stage(),
       STAGE_RLOO);
+}
+
+TEST(TranslateSwift, DataPreparedBeforeIsTheDataItself) {
+  const std::string prepare =
+      "swift export --model m --dataset a b#5 --split_dataset_ratio 0.01 --max_length 99 --to_cached_dataset true "
+      "--output_dir ./prepared\n";
+  const std::string run = "swift sft --model m --max_length 64 --cached_dataset prepared/train --cached_val_dataset ";
+  const Config config = ConfigOf(TranslatedFile("run.sh", prepare + run + "'./prepared/val'\n"));
+  ASSERT_EQ(config.data().train_size(), 2);
+  EXPECT_EQ(config.data().train(1), "b#5");
+  EXPECT_DOUBLE_EQ(config.data().valid_ratio(), 0.01);
+  EXPECT_EQ(config.data().max_length(), 99);
+  EXPECT_NE(AllOf(TranslatedFile("run.sh", prepare + run + "other/val\n").refused()).find("cached_dataset"),
+            std::string::npos);
+}
+
+TEST(TranslateSwift, TheSameRunOnSeveralNodesIsOneRun) {
+  const std::string line = " swift sft --model m --dataset d --max_length 64\n";
+  EXPECT_EQ(ConfigOf(TranslatedFile("run.sh", "NNODES=2 NODE_RANK=0" + line + "NNODES=2 NODE_RANK=1" + line))
+                .run()
+                .global_batch(),
+            16);
+  EXPECT_THROW(TranslatedFile("run.sh", line + "swift sft --model m --dataset e --max_length 64\n"), Error);
+}
+
+TEST(TranslateSwift, AdaptersOfTheTower) {
+  const std::string line =
+      "swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --dataset d --max_length 64 --target_modules all-linear ";
+  const Config both = ConfigOf(TranslatedCommand(line + "--freeze_vit false --freeze_aligner false"));
+  ASSERT_EQ(both.tuning().targets_size(), 3);
+  EXPECT_EQ(both.tuning().targets(1), "vision");
+  EXPECT_DOUBLE_EQ(both.tuning().dropout(), 0);
+  const Config tower = ConfigOf(TranslatedCommand(line + "--freeze_vit false --freeze_llm true"));
+  ASSERT_EQ(tower.tuning().targets_size(), 1);
+  EXPECT_EQ(tower.tuning().targets(0), "vision");
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "--freeze_llm false")).tuning().targets(0), "all-linear");
+}
+
+TEST(TranslateSwift, ToolCallsAsTheTokenizerWritesThem) {
+  const std::string line = "swift sft --dataset d --max_length 64 --agent_template hermes --model ";
+  EXPECT_EQ(AllOf(TranslatedCommand(line + "Qwen/Qwen2.5-3B").refused()), "");
+  EXPECT_NE(AllOf(TranslatedCommand(line + "ZhipuAI/GLM-4-9B-0414").refused()).find("agent_template"),
+            std::string::npos);
 }
 
 TEST(TranslateSwift, EveryMissingThingIsNamed) {
