@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kPython[] = "python:";
+constexpr char kFunctionPrefix[] = "python:";
 
 // In an installation the package is around the program, in a clone it is python/trireme of a folder above.
 std::string WorkerWords() {
@@ -38,7 +38,7 @@ std::string CommandOf(const AskedRewardOptions& options) {
 std::string WhoIs(const std::string& target) {
   const size_t colon = target.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == target.size()) {
-    throw InputError("rl.rewards has '", kPython, target, "'; wanted python:FILE.py:FUNCTION");
+    throw InputError("rl.rewards has '", kFunctionPrefix, target, "'; wanted python:FILE.py:FUNCTION");
   }
   return Concat("the reward function ", target.substr(colon + 1), " of ", target.substr(0, colon));
 }
@@ -46,7 +46,7 @@ std::string WhoIs(const std::string& target) {
 }  // namespace
 
 std::string PythonFunctionIn(const std::string& reward) {
-  return reward.starts_with(kPython) ? reward.substr(reward.rfind(':') + 1) : "";
+  return reward.starts_with(kFunctionPrefix) ? reward.substr(reward.rfind(':') + 1) : "";
 }
 
 PythonReward::PythonReward(const AskedRewardOptions& options)
