@@ -48,7 +48,8 @@ std::optional<Program> ProgramAt(const Words& words, size_t at) {
   static const Words trl = {"sft", "dpo", "kto", "grpo", "rloo", "reward"};
   if (name == "trl" && Has(trl, next)) return Program{&TrlSystem(), next, at + 2};
   if (word.find("trl/scripts/") != std::string::npos && Has(trl, name)) return Program{&TrlSystem(), name, at + 1};
-  if (name == "main_ppo" || name == "main_dapo") return Program{&VerlSystem(), "", at + 1};
+  static const Words verl = {"main_ppo", "main_ppo_sync", "main_dapo", "fully_async_main"};
+  if (Has(verl, name)) return Program{&VerlSystem(), "", at + 1};
   if (name == "sft_trainer" && word.find("verl") != std::string::npos) return Program{&VerlSftSystem(), "", at + 1};
   if (name == "pretrain_gpt" || name == "posttrain_gpt") return Program{&MegatronSystem(), name, at + 1};
   if ((name == "llamafactory-cli" || name == "lmf") && next == "train")
@@ -81,7 +82,9 @@ void TakeTrainersOwn(Given& given) {
   std::erase_if(given.settings, [](const Setting& one) {
     return one.name == "train" || one.name == "rollout" || one.name == "teacher" || one.name == "colocate_groups";
   });
-  given.settings.insert(given.settings.end(), settings.begin(), settings.end());
+  for (const Setting& setting : settings) {
+    if (setting.name != "gpus") given.settings.push_back(setting);
+  }
 }
 
 // A file as its user names it, or beside the script.

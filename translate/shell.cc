@@ -31,12 +31,18 @@ class ScriptReader : private ShellWords {
     ShellCommand command{{}, {}, line_, {}};
     bool only_assignments = true;
     for (SkipBlanks(); !EndsCommand(); SkipBlanks()) {
-      if (Now() == '>' || Now() == '<') {
+      if (const std::string name = Placeholder(); !name.empty()) {
+        command.words.push_back(name);
+        at_ += name.size();
+      } else if (Now() == '>' || Now() == '<') {
         SkipRedirection();
       } else if (only_assignments && ReadAssignment(command)) {
       } else {
         const Words words = ReadWord();
-        if (words.size() == 1 && command.words.empty() && Keyword(words.front())) continue;
+        if (words.size() == 1 && command.words.empty() && Keyword(words.front())) {
+          if (blocks_.awaits_pattern()) return;  // after `case WORD in`
+          continue;
+        }
         if (words.size() == 1 && command.words.empty() && IsDeclaration(words.front())) {
           exports_ = true;
           continue;
@@ -190,6 +196,14 @@ class ScriptReader : private ShellWords {
     const bool test = words.size() > 2 && ((words.front() == "[" && words.back() == "]") ||
                                            (words.front() == "[[" && words.back() == "]]"));
     return test ? TestHolds(Words(words.begin() + 1, words.end() - 1)) : std::nullopt;
+  }
+
+  // <node1_ip>, which the user is to replace.
+  std::string Placeholder() const {
+    size_t end = at_ + 1;
+    while (end < text_.size() && (IsNameCharacter(text_[end]) || text_[end] == '-')) ++end;
+    const bool found = Now() == '<' && end > at_ + 1 && end < text_.size() && text_[end] == '>';
+    return found ? text_.substr(at_, end - at_ + 1) : "";
   }
 
   void SkipRedirection() {

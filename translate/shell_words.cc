@@ -186,8 +186,9 @@ std::string ShellWords::DirectoryAsked(const std::string& inner) const {
       R"re(dirname\s+(?:--\s+)?"?\$(?:\{BASH_SOURCE\[0\]\}|\{BASH_SOURCE\}|BASH_SOURCE|\{?0\}?)"?\)([^"\s]*))re");
   std::smatch match;
   if (path_.empty() || !std::regex_search(inner, match, question)) return "";
-  const std::filesystem::path directory = std::filesystem::absolute(path_).parent_path();
-  return std::filesystem::path(directory.string() + match[1].str()).lexically_normal().string();
+  const std::string directory = std::filesystem::absolute(path_).parent_path().string() + match[1].str();
+  const std::string plain = std::filesystem::path(directory).lexically_normal().string();
+  return plain.size() > 1 && plain.back() == '/' ? plain.substr(0, plain.size() - 1) : plain;
 }
 
 // $(expr A / B), the script's own directory, and the question whether there is an NPU.
@@ -238,6 +239,7 @@ ShellWords::Words ShellWords::ValueOf(const std::string& name) {
   }
   const auto found = variables_.find(name);
   if (found != variables_.end()) return found->second;
+  if (name == "HOME") return {"~"};
   return MeansNothingUnset(name) ? Words{} : Words{Concat("${", name, "}")};
 }
 

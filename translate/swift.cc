@@ -2,11 +2,36 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/config/yaml_document.h"
 #include "translate/swift.h"
 #include "translate/trainer.h"
 
 namespace trireme {
 namespace {
+
+// fsdp2, or a file of its options.
+void Fsdp(const Setting& setting, Translation& result) {
+  if (setting.value() == "fsdp2") return result.Set("parallel.zero", std::string("3"), setting.origin);
+  if (!PathExists(setting.value())) return result.Refuse(setting.origin, "cannot read it; parallel.zero: 3 is FSDP");
+  const YAML::Node file = ParseYaml(ReadTextFile(setting.value()), {.name = setting.value()});
+  const std::string kind = file["fsdp"] ? file["fsdp"].Scalar() : "";
+  const YAML::Node options = file["fsdp_config"];
+  const auto on = [&](const char* name) { return options && options[name] && options[name].Scalar() == "true"; };
+  const bool keeps = options && options["reshard_after_forward"] && !on("reshard_after_forward");
+  const bool some = keeps || kind.find("shard_grad_op") != std::string::npos;
+  if (kind.find("shard") == std::string::npos)
+    return result.Refuse(setting.origin, "wanted full_shard or shard_grad_op");
+  result.Set("parallel.zero", std::string(some ? "2" : "3"), setting.origin);
+  if (kind.find("offload") != std::string::npos)
+    result.Set("memory.offload_parameters", std::string("true"), setting.origin);
+  result.Set("memory.recompute", std::string(on("activation_checkpointing") ? "full" : "none"), setting.origin);
+  if (!on("activation_cpu_offload")) return;
+  result.Set("memory.recompute", std::string("full"), setting.origin);
+  result.Set("memory.offload_activations", std::string("true"), setting.origin);
+  result.Warn(setting.origin,
+              "all activations wait on the host there; here the layers' inputs do, and the rest is recomputed");
+}
 
 std::vector<RuleRow> SwiftTrainerRules() {
   std::vector<RuleRow> rules = SwiftRules();
@@ -15,7 +40,7 @@ std::vector<RuleRow> SwiftTrainerRules() {
                      if (setting.value() != "1")
                        result.Set("parallel.context_method", std::string("ulysses"), setting.origin);
                    }});
-  rules.push_back({"fsdp", Map("parallel.zero", {{"fsdp2", "3"}})});
+  rules.push_back({"fsdp", Fsdp});
   return WithTrainerRules(std::move(rules));
 }
 

@@ -168,6 +168,7 @@ std::vector<RuleRow> TrainerRules() {
       {"load_best_model_at_end", IfOn("run.final_from", "best")},
       {"metric_for_best_model", Only({"loss", "eval_loss"}, "the best checkpoint is that of the lowest loss")},
       {"greater_is_better", Only({"false", "False"}, "the best checkpoint is that of the lowest loss")},
+      {"use_cpu no_cuda", IfOn("device", "cpu")},
       {"data_seed", NotNeeded("run.seed controls everything")},
       {"deterministic full_determinism", IfOn("run.deterministic", "true")},
   };
@@ -219,10 +220,14 @@ void FinishTrainer(const Given& given, const std::string& system, Translation& r
     result.Remove(key);
   }
   if (const Setting* deepspeed = given.Find("deepspeed")) SetZero(*deepspeed, result);
+  const bool megatron = system.find("egatron") != std::string::npos;
+  const bool warms = result.value("optimizer.warmup", "0") != "0" || result.has("optimizer.warmup_steps");
+  if (warms && !megatron) result.Warn("warm-up", "the first step has the rate 0 there, and one increment here");
   const bool trains = !given.IsOn("do_predict") || result.has("data.train");
   if (!result.has(trains ? "data.train" : "data.valid")) result.Refuse(system, "no data is named");
   if (!result.has("model.path")) result.Refuse(system, "no model is named");
   RefuseUnknownModel(result);
+  RefuseImagesInPrompts(result);
 }
 
 }  // namespace trireme

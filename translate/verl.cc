@@ -115,6 +115,7 @@ std::vector<RuleRow> RunRows() {
       {"critic.optim.lr", Differs("the value model has the policy's learning rate here")},
       {"trainer.critic_warmup", Missing("the policy is trained from the first step")},
       {"critic.*", NotNeeded("the value model has the policy's layout")},
+      {"trainer.resume_from_path", NotNeeded("trainer.resume_mode decides")},
       {"trainer.save_freq", NeverAsMinusOne("run.save_every")},
       {"trainer.test_freq trainer.val_before_train trainer.val_only trainer.log_val_generations",
        NotNeeded("evaluations are for other stages")},

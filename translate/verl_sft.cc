@@ -157,6 +157,9 @@ void FinishVerlSft(const Given& given, const Surroundings&, const std::string&, 
   result.Default("parallel.zero", engine == "megatron" ? "1" : "3", system);
   result.Default("memory.recompute", engine == "fsdp" ? "full" : "none", system);
   if (given.Find("data.truncation") == nullptr) Truncation({"data.truncation", {"error"}, "data.truncation"}, result);
+  const bool evaluates = result.value("run.eval_every", "0") != "0" || result.has("run.eval_every_epoch");
+  if (result.has("data.valid") && !evaluates)
+    result.Warn("trainer.test_freq", "data.valid is evaluated after the last step there; here as run.eval_every says");
   result.Warn("chat template", "applied to each message by itself there, to the conversation here");
   FinishTrainer(given, "verl", result);
 }

@@ -209,6 +209,8 @@ TEST(TranslateTrl, DefaultsAreTheTrainersOwn) {
   EXPECT_EQ(sft.tuning().kind(), TUNING_FULL);
   EXPECT_DOUBLE_EQ(sft.optimizer().lr(), 2e-5);
   EXPECT_EQ(sft.data().max_length(), 1024);
+  EXPECT_EQ(ConfigOf(TranslatedCommand("trl sft --model_name_or_path m --dataset_name d --use_cpu true")).device(),
+            DEVICE_CPU);
   const Config grpo = ConfigOf(TranslatedCommand(
       "trl grpo --model_name_or_path org/m --dataset_name d --reward_funcs accuracy_reward --steps_per_generation 4",
       2));

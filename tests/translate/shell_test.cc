@@ -50,8 +50,7 @@ TEST(Shell, ConditionsThatTheScriptItselfAnswers) {
 
 TEST(Shell, CasesByTheirPatterns) {
   const std::string script =
-      "case \"${KIND:-b}\" in\n  a | c)\n    X=1\n    ;;\n  b*)\n    X=2\n    case 7 in\n    7) Y=3 ;;\n    esac\n    "
-      ";;\n  *) "
+      "case \"${KIND:-b}\" in\n  a | c)\n    X=1\n    ;;\n  b*)\n    X=2\n    case 7 in 7) Y=3 ;; esac\n    ;;\n  *) "
       "X=4 ;;\n"
       "esac\nrun $X $Y\n";
   EXPECT_EQ(First(script), (Words{"run", "2", "3"}));
@@ -79,9 +78,25 @@ TEST(Shell, AMachineWithNpusIsTaken) {
 }
 
 TEST(Shell, TheScriptsOwnDirectoryIsKnown) {
-  const std::string script = "D=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\"\nrun $D/x\n";
-  EXPECT_EQ(ReadScript(script, {}, "/a/b/run.sh").back().words, (Words{"run", "/a/b/x"}));
+  const std::string script = "D=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")/..\" && pwd)\"\nrun $D/x\n";
+  EXPECT_EQ(ReadScript(script, {}, "/a/b/run.sh").back().words, (Words{"run", "/a/x"}));
   EXPECT_EQ(UnknownIn(ReadScript(script).back().words[1]).substr(0, 2), "cd");
+}
+
+TEST(Shell, TheHomeDirectoryIsATilde) {
+  EXPECT_EQ(First("run $HOME/data ${HOME}/x"), (Words{"run", "~/data", "~/x"}));
+  EXPECT_EQ(ReadScript("HOME=/h\nrun $HOME/x").back().words, (Words{"run", "/h/x"}));
+}
+
+TEST(Shell, APlaceholderIsAWord) {
+  EXPECT_EQ(First("run --host <node1_ip> <node2_ip> --x 1 < in > out"),
+            (Words{"run", "--host", "<node1_ip>", "<node2_ip>", "--x", "1"}));
+}
+
+TEST(Shell, FunctionsMayOrMayNotRun) {
+  EXPECT_EQ(ReadScript("X=1\nset_up() {\n  X=2\n}\nrun $X\n").back().words, (Words{"run", "1"}));
+  EXPECT_EQ(ReadScript("X=1\nfunction set_up {\n  X=2\n}\n{ Y=3; }\nrun $X $Y\n").back().words,
+            (Words{"run", "1", "3"}));
 }
 
 TEST(Shell, WhatOnlyAShellKnowsStaysAsText) {

@@ -113,6 +113,31 @@ TEST(TranslateSwift, ToolCallsAsTheTokenizerWritesThem) {
             std::string::npos);
 }
 
+TEST(TranslateSwift, PromptsAreText) {
+  const std::string line = "swift rlhf --model Qwen/Qwen2.5-VL-7B-Instruct --dataset d --max_length 64 --rlhf_type ";
+  EXPECT_NE(AllOf(TranslatedCommand(line + "grpo --reward_funcs accuracy").refused()).find("prompts with images"),
+            std::string::npos);
+  EXPECT_EQ(AllOf(TranslatedCommand(line + "dpo").refused()), "");
+}
+
+TEST(TranslateSwift, FsdpsFileIsRead) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "fsdp.json";
+  std::ofstream(path) << R"({"fsdp": "full_shard auto_wrap", "fsdp_config": {"reshard_after_forward": false,
+                             "activation_checkpointing": true, "activation_cpu_offload": true}})";
+  const Config config =
+      ConfigOf(TranslatedCommand("swift sft --model m --dataset d --max_length 64 --fsdp " + path.string()));
+  EXPECT_EQ(config.parallel().zero(), 2);
+  EXPECT_EQ(config.memory().recompute(), RECOMPUTE_FULL);
+  EXPECT_TRUE(config.memory().offload_activations());
+  std::filesystem::remove(path);
+}
+
+TEST(TranslateSwift, TheFirstStepOfAWarmUpDiffers) {
+  const std::string line = "swift sft --model m --dataset d --max_length 64 --warmup_ratio ";
+  EXPECT_NE(AllOf(TranslatedCommand(line + "0.1").warnings()).find("warm-up"), std::string::npos);
+  EXPECT_EQ(AllOf(TranslatedCommand(line + "0").warnings()).find("warm-up"), std::string::npos);
+}
+
 TEST(TranslateSwift, EveryMissingThingIsNamed) {
   const Translation result = TranslatedCommand(
       "swift sft --model m --dataset d --max_length 64 --tuner_type adalora --external_plugins x.py --fp16 true "
