@@ -7,6 +7,7 @@
 #include "checkpoint/elements.h"
 #include "checkpoint/megatron/layer_numbers.h"
 #include "core/base/error.h"
+#include "core/base/rounding.h"
 
 namespace trireme {
 namespace {
@@ -16,8 +17,6 @@ bool IsWritable(DType dtype) {
 }
 
 std::string ConfigPath(const HfDirectory& source) { return (source.model_files() / "config.json").string(); }
-
-int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
 int64_t OffsetIn(const Shape& index, const Shape& strides) {
   int64_t elements = 0;

@@ -13,8 +13,8 @@ TEST(Predictions, NothingIsOverwritten) {
   const std::filesystem::path folder = testing::TempDir() + "trireme_predictions_" + std::to_string(getpid());
   std::filesystem::create_directory(folder);
   const auto write = [&](const std::string& text) {
-    return WritePredictions(folder, "predictions-4",
-                            {{.prompt = "ask", .prediction = text, .label = "a \"b\"", .finish_reason = "stop"}});
+    const Prediction one{.prompt = "ask", .prediction = text, .label = "a \"b\"", .finish_reason = "stop"};
+    return WritePredictions(folder, "predictions-4", PredictionLines({one}));
   };
   EXPECT_EQ(write("first"), folder / "predictions-4.jsonl");
   EXPECT_EQ(write("second"), folder / "predictions-4-1.jsonl");
