@@ -17,6 +17,12 @@ void RefuseWithoutEvaluations(const Config& config) {
   Config plain = config;
   plain.clear_eval();
   FillStageDefaults(plain);
+  // As they are where no file was read, which would have filled in the stage's defaults.
+  const EvalConfig unread;
+  plain.mutable_eval()->set_generate(config.eval().generate());
+  if (config.eval().max_new_tokens() == unread.max_new_tokens()) {
+    plain.mutable_eval()->set_max_new_tokens(unread.max_new_tokens());
+  }
   for (const KeyDifference& set : DifferingKeys(plain, config)) {
     throw InputError(set.key, " = ", set.now, " is for evaluations, and this run has none; ", kWhenToEvaluate);
   }

@@ -245,7 +245,6 @@ constexpr OtherName kNames[] = {
     {"eval_interval", "run.eval_every", "in steps"},
     {"eval_strategy", "run.eval_every", "in steps; or run.eval_every_epoch: true"},
     {"evaluation_strategy", "run.eval_every", "in steps; or run.eval_every_epoch: true"},
-    {"eval_on_start", "eval.at_start", ""},
     {"predict_with_generate", "eval.generate", "true; predictions-STEP.jsonl has the answers"},
     {"generation_max_length", "eval.max_new_tokens", "without the prompt"},
     {"early_stopping_patience", "run.early_stopping", "in evaluations"},
