@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "translate/trainer.h"
 #include "translate/verl_common.h"
+#include "translate/verl_evaluation.h"
 
 namespace trireme {
 namespace {
@@ -83,7 +84,6 @@ std::vector<RuleRow> LossRows() {
 std::vector<RuleRow> RunRows() {
   return {
       {"data.train_files", To("data.train")},
-      {"data.val_files", NotNeeded("evaluations are for other stages")},
       {"data.train_batch_size data.max_prompt_length data.max_response_length", Elsewhere()},
       {In(kActor, "ppo_mini_batch_size ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"),
        Elsewhere()},
@@ -117,10 +117,6 @@ std::vector<RuleRow> RunRows() {
       {"critic.*", NotNeeded("the value model has the policy's layout")},
       {"trainer.resume_from_path", NotNeeded("trainer.resume_mode decides")},
       {"trainer.save_freq", NeverAsMinusOne("run.save_every")},
-      {"trainer.test_freq trainer.val_before_train trainer.val_only trainer.log_val_generations",
-       NotNeeded("evaluations are for other stages")},
-      {"reward.custom_reward_function.path custom_reward_function.path",
-       Missing("a reward in Python; rl.rewards takes program:COMMAND")},
       {"reward.reward_model.model_path reward_model.model.path",
        [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
@@ -131,7 +127,7 @@ std::vector<RuleRow> RunRows() {
        Elsewhere()},
       {"reward.reward_manager.name reward_model.reward_manager",
        Only({"naive", "prime", "dapo"}, "rl.rewards has accuracy, format and others, no such manager")},
-      {"reward.* reward_model.* reward_manager.* custom_reward_function.*", NotNeeded("rl.rewards decides")},
+      {"reward.* reward_model.* reward_manager.*", NotNeeded("rl.rewards decides")},
       {"distillation.*", Missing("distillation with rewards; stage gkd learns from a teacher")},
       {"global_profiler.* ray_kwargs.* transfer_queue.*", NotNeeded("nothing here depends on it")},
       {"config_path config_name hydra.*", NotNeeded("the defaults of verl are written out")},
@@ -141,7 +137,7 @@ std::vector<RuleRow> RunRows() {
 std::vector<RuleRow> VerlRules() {
   std::vector<RuleRow> rules;
   for (const auto& rows : {VerlOptimizerRows(kActor + "optim."), LayoutRows(), VerlModelRows(kModel), LossRows(),
-                           RunRows(), VerlTrainerRows()})
+                           VerlEvaluationRows(), RunRows(), VerlTrainerRows()})
     rules.insert(rules.end(), rows.begin(), rows.end());
   return rules;
 }
@@ -247,6 +243,7 @@ void SetOverlong(const Given& given, Translation& result) {
 void FinishVerl(const Given& given, const Surroundings&, const std::string& stage, Translation& result) {
   const std::string system = "verl";
   SetPromptBatch(given, result);
+  FinishVerlEvaluation(given, result);
   SetPolicyLoss(given, stage, result);
   SetClips(given, result);
   SetDivergence(given, stage, result);

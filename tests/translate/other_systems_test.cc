@@ -110,6 +110,34 @@ const char* const kVerl =
     "actor_rollout_ref.actor.ppo_mini_batch_size=32 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
     "actor_rollout_ref.actor.use_kl_loss=False ";
 
+TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
+  const std::string line = std::string(kVerl) +
+                           "data.val_files=['/d/a.parquet','/d/b.parquet'] trainer.test_freq=5 trainer.save_freq=10 "
+                           "trainer.total_training_steps=20 actor_rollout_ref.rollout.val_kwargs.n=4 "
+                           "actor_rollout_ref.rollout.val_kwargs.do_sample=True "
+                           "actor_rollout_ref.rollout.val_kwargs.temperature=0.6 "
+                           "actor_rollout_ref.rollout.val_kwargs.top_k=-1 custom_reward_function.path=/r/mine.py ";
+  const Config config = ConfigOf(TranslatedCommand(line));
+  EXPECT_EQ(config.data().valid_size(), 2);
+  EXPECT_EQ(config.run().eval_every(), 10) << "two updates each";
+  EXPECT_EQ(config.run().save_every(), 20);
+  EXPECT_EQ(config.run().steps(), 40);
+  EXPECT_TRUE(config.eval().at_start());
+  EXPECT_EQ(config.eval().completions(), 4);
+  EXPECT_DOUBLE_EQ(config.eval().temperature(), 0.6);
+  EXPECT_EQ(config.eval().top_k(), 0);
+  EXPECT_EQ(config.rl().rewards(0), "python:/r/mine.py:compute_score");
+
+  const std::string greedy = std::string(kVerl) + "data.val_files=/d/a.parquet trainer.test_freq=5 ";
+  EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(greedy)).eval().temperature(), 0);
+  const Config none =
+      ConfigOf(TranslatedCommand(std::string(kVerl) + "data.val_files=/d/a.parquet trainer.test_freq=-1 "
+                                                      "trainer.val_before_train=False "
+                                                      "actor_rollout_ref.rollout.val_kwargs.n=4"));
+  EXPECT_EQ(none.data().valid_size(), 0);
+  EXPECT_EQ(none.run().eval_every(), 0);
+}
+
 TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsARewardOfAFifth) {
   const std::string line = std::string(kVerl) +
                            "reward.reward_manager.name=dapo "
