@@ -4,11 +4,13 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/nearest.h"
 #include "core/base/text.h"
 #include "core/config/scope.h"
+#include "data/hub/hub_set_name.h"
 #include "data/record_fields.h"
 
 namespace trireme {
@@ -33,9 +35,8 @@ constexpr FormField kTags[] = {{"role_tag", &RecordForm::role_tag},
                                {"function_tag", &RecordForm::function_tag},
                                {"system_tag", &RecordForm::system_tag}};
 
-constexpr const char* kHubs[][2] = {{"hf_hub_url", "hf download --repo-type dataset"},
-                                    {"ms_hub_url", "modelscope download --dataset"},
-                                    {"om_hub_url", "openmind-cli pull"}};
+// Of a hub that is not asked.
+constexpr char kOtherHub[] = "om_hub_url";
 
 // One entry, whose errors begin with where it is.
 class Entry {
@@ -45,11 +46,26 @@ class Entry {
     if (!entry.is_object()) Refuse(Concat("is ", entry.dump().substr(0, 60), "; wanted an object"));
   }
 
+  // As LLaMA-Factory chooses between its hubs. Empty: it is on none.
+  std::string HubTitle() const {
+    const bool hf = Has(entry_, "hf_hub_url"), ms = Has(entry_, "ms_hub_url");
+    const bool modelscope = ms && (IsSwitchedOn("USE_MODELSCOPE_HUB") || !hf);
+    if (!modelscope && (!hf || (Has(entry_, kOtherHub) && IsSwitchedOn("USE_OPENMIND_HUB")))) return "";
+    const std::string id = TextAt(entry_, modelscope ? "ms_hub_url" : "hf_hub_url");
+    const std::string subset = Has(entry_, "subset") ? TextAt(entry_, "subset") : "";
+    const std::string split = Has(entry_, "split") ? TextAt(entry_, "split") : "train";
+    std::string title = (modelscope ? "ms::" : "hf::") + id;
+    if (!subset.empty()) title += ":" + subset + "/" + split;
+    if (subset.empty() && split != "train") title += ":" + split;
+    if (ParseHubSetName(title)) return title;
+    Refuse(Concat("is ", title, " on a hub; wanted OWNER/NAME, and names of a subset and a split"));
+  }
+
   void RefuseElsewhere() const {
-    for (const auto& [key, command] : kHubs) {
-      if (!Has(entry_, key)) continue;
-      Refuse(Concat("is on a hub (", key, ": ", TextAt(entry_, key), "), and nothing is downloaded; get it with: ",
-                    command, " ", TextAt(entry_, key), " --local-dir DIR, then write \"file_name\": \"DIR\" instead"));
+    if (Has(entry_, kOtherHub)) {
+      Refuse(Concat("is on a hub that is not asked (", kOtherHub, ": ", TextAt(entry_, kOtherHub),
+                    "); get it with: openmind-cli pull ", TextAt(entry_, kOtherHub),
+                    " --local-dir DIR, then write \"file_name\": \"DIR\" instead"));
     }
     if (Has(entry_, "script_url"))
       Refuse("has a script_url; code of data sets is never run: write its records into a file");
@@ -58,19 +74,23 @@ class Entry {
     if (!Has(entry_, "file_name")) Refuse("has no file_name; name its file, relative to dataset_info.json");
   }
 
-  void RefuseUnknown() const {
+  void RefuseUnknown(bool of_hub) const {
     for (const auto& [key, value] : entry_.items()) {
       const bool known =
           std::ranges::any_of(std::initializer_list<const char*>{"file_name", "formatting", "ranking", "split",
                                                                  "num_samples", "columns", "tags", "file_sha1"},
                               [&](const char* name) { return key == name; });
-      if (known || value.is_null()) continue;
+      const bool hubs = key == "hf_hub_url" || key == "ms_hub_url" || key == kOtherHub || key == "subset";
+      if (known || value.is_null() || (of_hub && (hubs || key == "script_url" || key == "cloud_file_name"))) continue;
+      if (of_hub && key == "folder")
+        Refuse(Concat("has the folder ", value.dump().substr(0, 60), ", which is not ",
+                      "supported; name the files in it: download it first"));
       const bool of_hubs = key == "subset" || key == "folder";
       Refuse(Concat("has the key ", key, ": ", value.dump().substr(0, 60),
                     of_hubs ? ", which is for data sets on a hub; remove it"
                             : ", which has no meaning; remove it, or correct its name"));
     }
-    if (entry_.value("split", Json("train")) != "train" && Has(entry_, "split")) {
+    if (!of_hub && Has(entry_, "split") && entry_["split"] != "train") {
       Refuse(
           Concat("has the split ", entry_["split"].dump(), "; a file has only train: write those records into a file"));
     }
@@ -187,14 +207,20 @@ std::string DatasetInfo::NamesLike(const std::string& name) const {
   return Concat("is not a data set in ", path_.string(), nearest ? Concat(" (did you mean ", *nearest, "?)") : "");
 }
 
+std::string DatasetInfo::HubTitleOf(const std::string& name) const {
+  return Entry(path_, name, entries_.at(name)).HubTitle();
+}
+
 DescribedSet DatasetInfo::Find(const std::string& name, const StageFacts& facts) const {
   const Entry entry(path_, name, entries_.at(name));
-  entry.RefuseElsewhere();
-  entry.RefuseUnknown();
+  const std::string title = entry.HubTitle();
+  if (title.empty()) entry.RefuseElsewhere();
+  entry.RefuseUnknown(!title.empty());
   RecordForm form = entry.Form();
   CheckForm(entry, form, facts);
   form.plain_text = facts.records == Records::kText;
-  return {entry.File(path_.parent_path()), entry.Count(), std::make_shared<const RecordForm>(std::move(form))};
+  return {title.empty() ? entry.File(path_.parent_path()) : std::filesystem::path(), title, entry.Count(),
+          std::make_shared<const RecordForm>(std::move(form))};
 }
 
 }  // namespace trireme

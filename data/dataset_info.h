@@ -18,6 +18,7 @@ namespace trireme {
 
 struct DescribedSet {
   std::filesystem::path path;    // a file, or a directory of them
+  std::string hub_title = {};    // of a data set on a hub, which then has no path
   std::optional<int64_t> count;  // num_samples
   std::shared_ptr<const RecordForm> form;
 };
@@ -30,8 +31,10 @@ class DatasetInfo {
   bool Names(const std::string& name) const { return entries_.contains(name); }
   // Whether it is an entry, or nearly: for errors about unknown names.
   std::string NamesLike(const std::string& name) const;
-  // Throws an input error for an entry that is somewhere else (on a hub), that the stage cannot use, or with keys of no
-  // meaning here.
+  // The name of an entry on a hub, as data.train would have it; empty for one with a file.
+  std::string HubTitleOf(const std::string& name) const;
+  // Throws an input error for an entry that is somewhere else, that the stage cannot use, or with keys of no meaning
+  // here.
   DescribedSet Find(const std::string& name, const StageFacts& facts) const;
 
  private:

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/config.pb.h"
@@ -89,46 +90,76 @@ bool IsHubName(const std::string& text) {
 }
 
 // As launch/ has found it.
-SourceName OfHub(const std::string& text, const std::string& title, const std::string& key, const Config& config) {
+std::vector<fs::path> FilesOfHub(const std::string& title, const std::string& key, const Config& config) {
   std::optional<HubSet> set = FindHubSet(DataCacheOf(config.data()), title);
-  if (!set) throw InputError(key, ": ", title, " is not here; trireme train RUN.yaml --dry-run downloads it");
-  SourceName name{.path = title, .count = {}, .weight = {}, .form = nullptr, .files = std::move(set->files)};
-  if (text != title) ReadMark(text, title.size(), key, name);
-  return name;
+  if (set) return std::move(set->files);
+  throw InputError(key, ": ", title, " is not here; trireme train RUN.yaml --dry-run downloads it");
+}
+
+// A mark, if there is one.
+void ReadHubMark(const std::string& text, const std::string& key, SourceName& name) {
+  const size_t mark = text.find_last_of("#@");
+  if (mark == std::string::npos) return;
+  try {
+    ReadMark(text, mark, key, name);
+  } catch (const Error& error) {
+    throw InputError(error.what(), "; a revision is written ?revision=NAME");
+  }
 }
 
 SourceName OfFileOrHub(const std::string& text, const std::string& key, const Config& config) {
-  const std::optional<std::string> title = HubTitle(text, config);
-  return title ? OfHub(text, *title, key, config) : ParseSourceName(text, key);
+  const std::optional<std::string> title = HubTitle(text, key, config);
+  if (!title) return ParseSourceName(text, key);
+  SourceName name{.path = *title, .count = {}, .weight = {}};
+  name.files = FilesOfHub(*title, key, config);
+  ReadHubMark(text, key, name);
+  return name;
+}
+
+// Its name may have a mark after it.
+std::optional<std::string> DescribedName(const std::string& entry, const DatasetInfo& info) {
+  const std::string title = entry.substr(0, entry.find_last_of("#@"));
+  if (info.Names(entry)) return entry;
+  return info.Names(title) ? std::optional(title) : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<std::string> HubTitle(const std::string& entry, const Config& config) {
-  const size_t mark = entry.find_last_of("#@");
-  const std::string title = entry.substr(0, mark);
+std::optional<std::string> HubTitle(const std::string& entry, const std::string& key, const Config& config) {
+  if (!config.data().dataset_info().empty()) {
+    const DatasetInfo info(config.data().dataset_info());
+    if (const auto name = DescribedName(entry, info)) {
+      const std::string title = info.HubTitleOf(*name);
+      return title.empty() ? std::nullopt : std::optional(title);
+    }
+  }
+  const std::string title = entry.substr(0, entry.find_last_of("#@"));
   if (IsThere(entry) || IsThere(title) || !IsHubName(title)) return std::nullopt;
-  if (config.data().dataset_info().empty()) return title;
-  const DatasetInfo info(config.data().dataset_info());
-  return info.Names(entry) || info.Names(title) ? std::nullopt : std::optional(title);
+  SourceName marked;
+  ReadHubMark(entry, key, marked);
+  // The same name is another data set on the other hub.
+  const bool modelscope = ParseHubSetName(title)->hub == SetHub::kDefault && IsSwitchedOn("USE_MODELSCOPE_HUB");
+  return modelscope ? "ms::" + title : title;
 }
 
 SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config) {
   if (config.data().dataset_info().empty()) return OfFileOrHub(text, key, config);
   const DatasetInfo info(config.data().dataset_info());
-  const size_t mark = text.find_last_of("#@");
-  const bool marked = !info.Names(text) && mark != std::string::npos && info.Names(text.substr(0, mark));
-  const std::string title = marked ? text.substr(0, mark) : text;
-  if (!info.Names(title)) {
+  const std::optional<std::string> title = DescribedName(text, info);
+  if (!title) {
     try {
       return OfFileOrHub(text, key, config);
     } catch (const Error& error) {
-      throw InputError(error.what(), "; it ", info.NamesLike(title), ", either");
+      throw InputError(error.what(), "; it ", info.NamesLike(text.substr(0, text.find_last_of("#@"))), ", either");
     }
   }
-  DescribedSet set = info.Find(title, FactsOf(config));
+  DescribedSet set = info.Find(*title, FactsOf(config));
   SourceName name{.path = set.path, .count = set.count, .weight = {}, .form = set.form};
-  if (marked) ReadMark(text, mark, key, name);
+  if (!set.hub_title.empty()) {
+    name.path = set.hub_title;
+    name.files = FilesOfHub(set.hub_title, key, config);
+  }
+  if (text != *title) ReadMark(text, title->size(), key, name);
   return name;
 }
 

@@ -27,8 +27,9 @@ SourceName ParseSourceName(const std::string& text, const std::string& key);
 // Of a run: with data.dataset_info its names come first, and are described data sets.
 SourceName ParseSourceName(const std::string& text, const std::string& key, const Config& config);
 
-// The name on a hub that an entry has, without a number of samples or a weight; nothing for what is on this machine.
-std::optional<std::string> HubTitle(const std::string& entry, const Config& config);
+// The name on a hub that an entry has, or that it has in data.dataset_info, without a number of samples or a weight;
+// nothing for what is on this machine. An input error for such a number that is none.
+std::optional<std::string> HubTitle(const std::string& entry, const std::string& key, const Config& config);
 
 // Whether it is Megatron's pair of files, given as PATH.idx, PATH.bin, or their common PATH. Returns the
 // prefix, or nothing.

@@ -40,7 +40,7 @@ std::vector<HubEntry> HubEntries(const Config& config) {
   for (const auto& [key, list] :
        {std::pair{"data.train", &config.data().train()}, std::pair{"data.valid", &config.data().valid()}}) {
     for (const std::string& entry : *list) {
-      if (const auto title = HubTitle(entry, config)) entries.push_back({key, *title});
+      if (const auto title = HubTitle(entry, key, config)) entries.push_back({key, *title});
     }
   }
   return entries;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "core/base/error.h"
@@ -89,13 +90,29 @@ TEST_F(DatasetInfoTest, TextsForPretraining) {
 
 TEST_F(DatasetInfoTest, RefusesWhatIsNotHere) {
   EXPECT_EQ(
-      RefusalOfEntry(R"({"hf_hub_url": "who/what", "ms_hub_url": "x"})"),
-      "dataset_info.json: one is on a hub (hf_hub_url: who/what), and nothing is downloaded; get it with: hf download "
-      "--repo-type dataset who/what --local-dir DIR, then write \"file_name\": \"DIR\" instead");
+      RefusalOfEntry(R"({"om_hub_url": "who/what"})"),
+      "dataset_info.json: one is on a hub that is not asked (om_hub_url: who/what); get it with: openmind-cli pull "
+      "who/what --local-dir DIR, then write \"file_name\": \"DIR\" instead");
   EXPECT_NE(RefusalOfEntry(R"({"script_url": "x"})").find("code of data sets is never run"), std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({"cloud_file_name": "s3://x"})").find("copy that file here"), std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({})").find("has no file_name"), std::string::npos);
   EXPECT_NE(RefusalOfEntry(R"({"file_name": "two.json"})").find("two.json, which does not exist"), std::string::npos);
+}
+
+// The hub that LLaMA-Factory would ask.
+TEST_F(DatasetInfoTest, NamesSetsOnHubs) {
+  unsetenv("USE_MODELSCOPE_HUB");
+  const auto title = [&](const std::string& keys) { return Described("{" + keys + "}").hub_title; };
+  EXPECT_EQ(title(R"("hf_hub_url": "who/what", "ms_hub_url": "w/x", "file_name": "one.json")"), "hf::who/what");
+  EXPECT_EQ(title(R"("ms_hub_url": "w/x", "split": "test")"), "ms::w/x:test");
+  EXPECT_EQ(title(R"("hf_hub_url": "who/what", "subset": "en", "script_url": "x")"), "hf::who/what:en/train");
+  EXPECT_EQ(title(R"("file_name": "one.json")"), "");
+  setenv("USE_MODELSCOPE_HUB", "1", 1);
+  EXPECT_EQ(title(R"("hf_hub_url": "who/what", "ms_hub_url": "w/x", "subset": "en", "split": "a")"), "ms::w/x:en/a");
+  unsetenv("USE_MODELSCOPE_HUB");
+  EXPECT_EQ(Described(R"({"hf_hub_url": "who/what", "num_samples": 7})").count, 7);
+  EXPECT_NE(RefusalOfEntry(R"({"hf_hub_url": "what"})").find("wanted OWNER/NAME"), std::string::npos);
+  EXPECT_NE(RefusalOfEntry(R"({"hf_hub_url": "a/b", "folder": "x"})").find("has the folder \"x\""), std::string::npos);
 }
 
 TEST_F(DatasetInfoTest, RefusesKeysWithoutMeaning) {

@@ -264,6 +264,7 @@ REFUSALS = {
     "empty": ("own/empty", {}, "has no files of data"),
     "pictures": ("own/pictures", {}, "the split train has the file train/a.png, which is of a kind that is not read here"),
     "count": ("own/one#none", {}, "ends in 'none'; wanted a number of samples, such as #500"),
+    "at": ("own/one@main", {}, "ends in 'main'; wanted a weight, such as @0.3; a revision is written ?revision=NAME"),
 }
 
 
@@ -275,7 +276,7 @@ def test_refusals(hub, tmp_path, case):
     finally:
         hub.refuse = {}
     assert isinstance(refusal, str) and refusal.startswith("data.train: own/") and text in refusal, refusal
-    assert not (tmp_path / "texts.bin").exists() and not list((tmp_path / "data").glob("hub/*")) or case == "count"
+    assert not (tmp_path / "texts.bin").exists() and not list((tmp_path / "data").glob("hub/*"))
 
 
 def test_a_hub_that_lies(hub, tmp_path):
@@ -307,4 +308,16 @@ def test_dry_run_and_inspect(hub, tmp_path):
     assert found[0] == found[1]
     result = subprocess.run([str(BUILD / "trireme"), "inspect", "hf::own/one", "--model", str(CHAT), "--set", "stage=pt", "--set", f"data.cache={tmp_path}/c"],
                             env=settings, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0 and "a 0" in result.stdout, result.stderr
+
+
+def test_dataset_info(hub, tmp_path):
+    """LLaMA-Factory's entries on a hub: their subset, split, columns and number of samples."""
+    described = {"test_of_en": {"hf_hub_url": "own/configs", "subset": "en", "split": "test", "columns": {"prompt": "text"}},
+                 "few": {"hf_hub_url": "own/one", "num_samples": 2, "columns": {"prompt": "text"}}}
+    (tmp_path / "dataset_info.json").write_text(json.dumps(described))
+    more = {"dataset_info": str(tmp_path)}
+    assert ours(hub, tmp_path, "test_of_en", data=more) == [*texts("ta"), *texts("tb")]
+    path = run_file(tmp_path, "few", max_length=64, packing=False, **more)
+    result = subprocess.run([str(BUILD / "trireme"), "inspect", str(path)], env=variables(hub, tmp_path), capture_output=True, text=True, timeout=300)
     assert result.returncode == 0 and "a 0" in result.stdout, result.stderr

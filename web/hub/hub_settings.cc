@@ -1,13 +1,12 @@
 #include "web/hub/hub_settings.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <optional>
 #include <utility>
 
+#include "core/base/environment.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/home_path.h"
@@ -17,23 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> Variable(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr || *value == 0) return std::nullopt;
-  return value;
-}
-
 std::optional<fs::path> PathVariable(const char* name) {
-  const auto value = Variable(name);
+  const auto value = EnvironmentVariable(name);
   return value ? std::optional(fs::path(ExpandHome(*value))) : std::nullopt;
-}
-
-bool IsSet(const char* name) {
-  const std::string value = Variable(name).value_or("");
-  for (const char* yes : {"1", "on", "yes", "true"}) {
-    if (strcasecmp(value.c_str(), yes) == 0) return true;
-  }
-  return false;
 }
 
 fs::path HuggingFaceHome() {
@@ -43,7 +28,7 @@ fs::path HuggingFaceHome() {
 
 double SecondsOf(const char* name) {
   constexpr double kDefault = 10;
-  const std::string value = Variable(name).value_or("");
+  const std::string value = EnvironmentVariable(name).value_or("");
   char* end = nullptr;
   const double seconds = std::strtod(value.c_str(), &end);
   if (value.empty()) return kDefault;
@@ -62,9 +47,9 @@ std::string CheckedToken(std::string token, const std::string& from) {
 }
 
 std::string ReadToken() {
-  if (IsSet("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return "";
+  if (IsSwitchedOn("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return "";
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (const auto token = Variable(name)) return CheckedToken(*token, name);
+    if (const auto token = EnvironmentVariable(name)) return CheckedToken(*token, name);
   }
   const fs::path file = PathVariable("HF_TOKEN_PATH").value_or(HuggingFaceHome() / "token");
   return PathExists(file) ? CheckedToken(ReadTextFile(file.string()), file.string()) : "";
@@ -81,11 +66,11 @@ fs::path HuggingFaceCache() {
 
 fs::path ModelScopeCache() { return PathVariable("MODELSCOPE_CACHE").value_or(ExpandHome("~/.cache/modelscope")); }
 
-bool PrefersModelScope() { return IsSet("USE_MODELSCOPE_HUB"); }
+bool PrefersModelScope() { return IsSwitchedOn("USE_MODELSCOPE_HUB"); }
 
 std::string WhyNoDownloads() {
   for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
-    if (IsSet(name)) return Concat(name, " is set");
+    if (IsSwitchedOn(name)) return Concat(name, " is set");
   }
   return "";
 }
@@ -105,13 +90,15 @@ HubServer ServerAt(const std::string& address, const char* variable, std::string
 }  // namespace
 
 HubServer ReadHubServer() {
-  return ServerAt(Variable("HF_ENDPOINT").value_or("https://huggingface.co"), "HF_ENDPOINT", ReadToken());
+  return ServerAt(EnvironmentVariable("HF_ENDPOINT").value_or("https://huggingface.co"), "HF_ENDPOINT", ReadToken());
 }
 
 HubServer ReadModelScopeServer() {
-  const std::string token = CheckedToken(Variable("MODELSCOPE_API_TOKEN").value_or(""), "MODELSCOPE_API_TOKEN");
-  if (const auto endpoint = Variable("MODELSCOPE_ENDPOINT")) return ServerAt(*endpoint, "MODELSCOPE_ENDPOINT", token);
-  const std::string domain = Variable("MODELSCOPE_DOMAIN").value_or("www.modelscope.cn");
+  const std::string token =
+      CheckedToken(EnvironmentVariable("MODELSCOPE_API_TOKEN").value_or(""), "MODELSCOPE_API_TOKEN");
+  if (const auto endpoint = EnvironmentVariable("MODELSCOPE_ENDPOINT"))
+    return ServerAt(*endpoint, "MODELSCOPE_ENDPOINT", token);
+  const std::string domain = EnvironmentVariable("MODELSCOPE_DOMAIN").value_or("www.modelscope.cn");
   const bool address = domain.find("://") != std::string::npos;
   return ServerAt(address ? domain : "https://" + domain, "MODELSCOPE_DOMAIN", token);
 }

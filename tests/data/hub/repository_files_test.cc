@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "data/hub/parquet_export.h"
 #include "data/hub/split_files.h"
 
 namespace trireme {
@@ -79,6 +80,19 @@ TEST(RepositoryFiles, AreReadable) {
   EXPECT_NE(Refused(Holding({"a.jsonl.xz"}), "").find("a.jsonl.xz, which is of a kind"), std::string::npos);
   EXPECT_EQ(Refused(Holding({"LICENSE"}), ""), "hub/own/set: the split train has no file of a known kind");
   EXPECT_EQ(Refused(Holding({}), ""), "hub/own/set has no files of data");
+}
+
+TEST(ParquetExport, IsSubsetsAndSplits) {
+  const Files branch = {"en/train/0001.parquet", "en/train/0000.parquet", "en/partial-test/0000.parquet",
+                        "de/train/0000.parquet", ".gitattributes",        "en/README.md"};
+  const Repository set = Holding(branch, ExportedSubsets(branch));
+  EXPECT_EQ(Asked(set, ":en"), (Files{"en/train/0000.parquet", "en/train/0001.parquet"}));
+  EXPECT_EQ(Asked(set, ":de/train"), Files{"de/train/0000.parquet"});
+  EXPECT_NE(Refused(set, ":en/test").find("has converted only a part of the split test in its subset en"),
+            std::string::npos);
+  EXPECT_TRUE(ExportedSubsets({"train.parquet", "en/train.parquet", "README.md"}).empty());
+  EXPECT_TRUE(NeedsCode({"set.py", "a.csv"}, "set"));
+  EXPECT_FALSE(NeedsCode({"scripts/set.py", "other.py"}, "set"));
 }
 
 TEST(MissingShardTest, CountsByName) {
