@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotRewarded = std::numeric_limits<double>::quiet_NaN();
 
 Config ConfigWith(std::vector<std::string> settings) {
   settings.insert(settings.begin(), {"stage=grpo", "rl.rewards=[accuracy]"});
@@ -105,10 +105,10 @@ TEST(CompletionScoresTest, TheMajoritysFirstCompletionCounts) {
 
 TEST(CompletionScoresTest, CompletionsWithoutARewardCountNothing) {
   const Config config = ConfigWith({"eval.completions=2", "eval.temperature=1"});
-  const MetricValues scores = Scores({1, kNone, 0, 0.5, kNone, kNone}, config);
+  const MetricValues scores = Scores({1, kNotRewarded, 0, 0.5, kNotRewarded, kNotRewarded}, config);
   EXPECT_EQ(scores.at("mean@2"), (1 + 0.25) / 2);
   EXPECT_EQ(scores.at("best@2"), 0.5) << "of the only prompt with two";
-  const MetricValues none = Scores({kNone, kNone}, config);
+  const MetricValues none = Scores({kNotRewarded, kNotRewarded}, config);
   EXPECT_FALSE(none.contains("mean@2"));
   EXPECT_FALSE(none.contains("reward"));
 }
