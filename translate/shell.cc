@@ -108,7 +108,7 @@ class ScriptReader : private ShellWords {
       ReadWord();
       ends_function_head_ = true;
     } else if (word == "{") {
-      blocks_.Open(ends_function_head_ ? Runs::kMaybe : Runs::kYes);
+      blocks_.Open(std::exchange(ends_function_head_, false) ? Runs::kMaybe : Runs::kYes);
     } else if (kClosing.contains(word)) {
       blocks_.Close();
     } else {

@@ -79,6 +79,11 @@ std::vector<std::string> Shallowest(const std::vector<std::string>& keys) {
   return found;
 }
 
+bool IsSectionName(const std::string& key) {
+  const FieldDescriptor* field = Config::descriptor()->FindFieldByName(key);
+  return field != nullptr && IsSection(*field);
+}
+
 }  // namespace
 
 std::string SpellingOf(const EnumValueDescriptor& value) { return value.options().GetExtension(schema::spelling); }
@@ -145,8 +150,13 @@ std::string UnknownKeyHint(const std::string& key) {
     if (LastName(known) == name) same_name.push_back(known);
     if (section + LastName(known) == known) names_here.push_back(LastName(known));
   }
-  if (!same_name.empty()) return Concat("did you mean ", Join(Shallowest(same_name), " or "), "?");
-  if (const auto theirs = OtherNameHint(name, section)) return *theirs;
+  const auto theirs = OtherNameHint(name, section);
+  // A section is none that a value could be meant for: --save DIR.
+  const bool is_key = !same_name.empty() && !(same_name.size() == 1 && IsSectionName(same_name.front()));
+  if (!same_name.empty() && (is_key || !theirs)) {
+    return Concat("did you mean ", Join(Shallowest(same_name), " or "), "?");
+  }
+  if (theirs) return *theirs;
   if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
   if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
   if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: suggest top-level keys

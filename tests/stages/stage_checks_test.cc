@@ -36,7 +36,7 @@ Config Changed(Stage stage, const std::function<void(Config&)>& change) {
   config.set_stage(stage);
   config.mutable_run()->set_global_batch(8);
   config.mutable_rl()->set_group(4);
-  config.mutable_rl()->add_rewards("model:judge");
+  if (stage != STAGE_GKD) config.mutable_rl()->add_rewards("model:judge");  // of its evaluations alone
   config.mutable_distillation()->set_teacher("teacher");
   EXPECT_EQ(Refusal(config), "accepted");
   change(config);
