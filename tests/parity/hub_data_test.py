@@ -168,7 +168,8 @@ def found(hub, tmp_path_factory):
         (folder / str(number)).mkdir()
         path = run_file(folder / str(number), f"own/{name}{title}", cache=str(folder / "data"))
         commands.append(["tokenize", path, "--out", folder / str(number) / "texts"])
-    result = run_many(None, commands, variables=variables(hub, folder), options=["--refusals"])
+    settings = variables(hub, folder, HF_HUB_OFFLINE="0")  # the tests themselves run offline
+    result = run_many(None, commands, variables=settings, options=["--refusals"])
     assert result.returncode == 0, result.stderr
     rows = {}
     for number, (case, line) in enumerate(zip(CASES, result.stdout.splitlines(), strict=True)):
