@@ -134,10 +134,13 @@ TEST(MegatronCopies, AreLeftOutOrRefused) {
   const TinyModel model("deepseek_v3");
   const std::vector<uint16_t> same(static_cast<size_t>(kVocabulary * kHidden), 0x3f80), other(same.size(), 0x4000);
   const Shape shape = {kVocabulary, kHidden};
+  int64_t largest = 0;
+  for (const auto& [name, its_shape] : model.shapes()) largest = std::max(largest, Elements(its_shape));
+  const std::vector<uint16_t> ones(static_cast<size_t>(largest), 0x3f80);
   const auto write = [&](const std::vector<uint16_t>& copy) {
     std::vector<TensorToWrite> tensors;
     for (const auto& [name, its_shape] : model.shapes())
-      tensors.push_back({name, DType::kBf16, its_shape, same.data()});
+      tensors.push_back({name, DType::kBf16, its_shape, ones.data()});
     tensors.push_back({"model.layers.4.embed_tokens.weight", DType::kBf16, shape, copy.data()});
     fs::create_directories(scratch.path() / "hf");
     WriteSafetensors(scratch.path() / "hf" / "model.safetensors", tensors);
