@@ -195,7 +195,7 @@ def test_a_missing_operator_is_named():
     """The two ways the wheel ends where libopapi lacks an operator. The second leaves its queue unusable: the next test, the last one, shows that."""
     x = torch.randn(4, 2, 8, device="npu:0")
     for name, call in (
-            ("aclnnDynamicQuant", lambda: torch_npu.npu_dynamic_quant(x.half())),
+            ("aclnnSwiGluQuantV2", lambda: torch_npu.npu_swiglu_quant(x.half())),
             ("'Iou': it implements only the aclnn operators that its libopapi lists",
              lambda: (torch_npu.npu_iou(x[0, :, :4], x[1, :, :4]), torch.npu.synchronize()))):
         with pytest.raises(RuntimeError) as error:
