@@ -156,6 +156,10 @@ Calibration Calibrate(const DeviceRates& like, const Measurements& measured) {
   says("measured: norms with their residual sums", {"rest_efficiency"});
   device.update_efficiency = share(measured.update);
   says("measured: AdamW", {"update_efficiency"});
+  if (measured.crowding.alone > 0) {
+    device.host_crowding = std::clamp(measured.crowding.together / measured.crowding.alone - 1, 0.0, 10.0);
+    says("measured: products of all ranks at once, and of one alone", {"host_crowding"});
+  }
   const auto links = [&](const std::string& name, LinkRates& link, bool inside) {
     const std::vector<MeasuredExchange> exchanges = Of(measured.exchanges, device, inside);
     if (exchanges.empty()) return;

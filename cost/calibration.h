@@ -32,6 +32,10 @@ struct MeasuredExchange {
   double bytes = 0, seconds = 0;
 };
 
+struct MeasuredCrowding {          // the same work
+  double alone = 0, together = 0;  // seconds, of one rank and of all at once
+};
+
 struct Measurements {
   double matrix_flops = 0;  // per second, of large square products
   double copy_gbs = 0;
@@ -39,6 +43,7 @@ struct Measurements {
   std::vector<MeasuredAttention> attention;  // empty: the model has none
   MeasuredTraffic norm, update;
   std::vector<MeasuredExchange> exchanges;  // empty: one rank
+  MeasuredCrowding crowding;                // 0: not of a host's cores, or one rank
 };
 
 struct Calibration {

@@ -49,6 +49,7 @@ const std::vector<Figure>& Figures() {
       {"residual", [](DeviceRates& d) -> double& { return d.residual; }, 0.1, 10},
       {"memory_residual", [](DeviceRates& d) -> double& { return d.memory_residual; }, 0.3, 3},
       {"host_cores", [](DeviceRates& d) -> double& { return d.host_cores; }, 0, 1024},
+      {"host_crowding", [](DeviceRates& d) -> double& { return d.host_crowding; }, 0, 10},
       {"inside.ranks", [](DeviceRates& d) -> double& { return d.inside.ranks; }, 1, 1e6},
       {"inside.gbs", [](DeviceRates& d) -> double& { return d.inside.gbs; }, 0.01, 1e5},
       {"inside.alpha_us", [](DeviceRates& d) -> double& { return d.inside.alpha_us; }, 0, 1e5},

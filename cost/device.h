@@ -50,7 +50,8 @@ struct DeviceRates {
   double contention = 0;           // products slow down by this share while collectives run beside them
   double residual = 1;             // measured passes over predicted ones, from a calibration
   double memory_residual = 1;      // measured memory over planned one, from a calibration
-  double host_cores = 0;           // ranks of a host that compute at full speed side by side; 0: all of them
+  double host_cores = 0;           // ranks of a host that compute side by side; 0: all of them
+  double host_crowding = 0;        // the share by which all of these together are slower than one alone
   LinkRates inside;                // of a node
   LinkRates between;               // nodes
 };

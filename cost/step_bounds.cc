@@ -190,6 +190,22 @@ void StepModel::KeepAsAssumed(const Layout& layout, bool has_head, RankMemory& m
     memory.activations = static_cast<int64_t>(static_cast<double>(memory.activations) * theirs / ours) + whole;
 }
 
+const Grids& StepModel::GridsOf(const Config& config, int world) {
+  constexpr size_t kMostGrids = 512;
+  const ParallelConfig& parallel = config.parallel();
+  const std::vector<int> key{world,
+                             parallel.tensor(),
+                             parallel.pipeline(),
+                             parallel.context(),
+                             parallel.expert(),
+                             parallel.expert_tensor(),
+                             parallel.replicas()};
+  const auto found = grids_.find(key);
+  if (found != grids_.end()) return found->second;
+  if (grids_.size() > kMostGrids) grids_.clear();
+  return grids_.emplace(key, MakeGrids(world, SizesOf(parallel))).first->second;
+}
+
 RankMemory StepModel::Memory(const Layout& layout) {
   Config& config = laid_out_;
   if (!config.has_device()) config = config_;
@@ -198,7 +214,7 @@ RankMemory StepModel::Memory(const Layout& layout) {
   config.set_device(device_.kind == "npu" ? DEVICE_NPU : device_.kind == "cuda" ? DEVICE_CUDA : DEVICE_CPU);
   config.mutable_data()->set_max_length(static_cast<int32_t>(length_));
   const StagePlacement& placement = PlacementOf(layout);
-  const Grids grids = MakeGrids(layout.world, SizesOf(config.parallel()));
+  const Grids& grids = GridsOf(config, layout.world);
   const GroupPlan none(grids, {});
   const MemoryInputs inputs{.config = config,
                             .graph = graph_,

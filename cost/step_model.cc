@@ -79,6 +79,7 @@ StepModel::StepModel(const Config& config, const LayerGraph& graph, const Device
       graph_(graph),
       device_(device),
       assumptions_(assumptions),
+      update_bytes_(UpdateBytes(config)),
       pricer_(device, assumptions),
       links_(device),
       like_(LikeLayers(graph)),
@@ -136,10 +137,13 @@ const std::vector<LayerCost>& StepModel::Costs(const Layout& layout) {
 }
 
 bool StepModel::HasSchedule(const Layout& layout) {
+  const PipelineKey key(layout.schedule, layout.pipeline, layout.virtual_stages, Shown(layout));
+  if (impossible_.contains(key)) return false;
   try {
     Order(layout);
     return true;
   } catch (const Error&) {
+    impossible_.insert(key);
     return false;
   }
 }
@@ -299,9 +303,9 @@ double StepModel::OptimizerSeconds(const Layout& layout, const Stage& rank) cons
   const double all = rank.trained_dense + rank.trained_experts, clears = 4;
   const double rate = device_.memory_gbs * 1e9 * device_.update_efficiency;
   const double fixed = device_.step_ms * 1e-3;
-  if (!layout.offload_optimizer) return fixed + (UpdateBytes(config_) * share + clears * all) / rate;
+  if (!layout.offload_optimizer) return fixed + (update_bytes_ * share + clears * all) / rate;
   return fixed + share * (4 + ElementBytes(config_)) / (kHostGbs * 1e9) +
-         UpdateBytes(config_) * share / (kHostUpdateGbs * 1e9);
+         update_bytes_ * share / (kHostUpdateGbs * 1e9);
 }
 
 // Once per step, below zero 2: reductions begin while the last backward pass runs, gathers end while the next forward
@@ -319,8 +323,9 @@ double StepModel::DataSeconds(const Layout& layout, const Stage& rank) const {
 // Ranks that outnumber a host's cores take turns on them: each takes as much longer, and fills the others' waits.
 void StepModel::ShareCores(const Layout& layout, StepEstimate& step) const {
   if (device_.host_cores == 0) return;
-  const double slower = std::min<double>(layout.world, device_.inside.ranks) / device_.host_cores;
-  if (slower <= 1) return;
+  const double ranks = std::min<double>(layout.world, device_.inside.ranks), cores = device_.host_cores;
+  const double free = cores > 1 ? std::max(cores - ranks, 0.0) / (cores - 1) : 0;  // 1: one rank alone
+  const double slower = std::max(ranks / cores, 1.0) / (1 + device_.host_crowding * free);
   StepParts& parts = step.parts;
   PassParts passes;
   passes.Add(parts.passes, slower);
@@ -329,7 +334,7 @@ void StepModel::ShareCores(const Layout& layout, StepEstimate& step) const {
   parts.optimizer *= slower;
   parts.sampling *= slower;
   const double busy = passes.total() + parts.data + parts.optimizer + parts.sampling;
-  step.step_seconds = std::max(step.step_seconds, busy);
+  step.step_seconds = std::max(step.step_seconds * std::min(slower, 1.0), busy);
   parts.pipeline = step.step_seconds - busy;
 }
 

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -126,6 +127,7 @@ class StepModel {
   const std::vector<StageLayers>& Stages(int stages);
   const Schedule& Table(const Layout& layout, int micro_batches);
   const Timeline& Order(const Layout& layout);
+  const Grids& GridsOf(const Config& config, int world);
   const std::vector<Stage>& StagesOf(const Layout& layout);
   const LayerElements& ElementsOf(const Layout& layout, const Grids& grids);
   double CommunicatorBytes(const Layout& layout);
@@ -142,6 +144,7 @@ class StepModel {
   const LayerGraph& graph_;
   const DeviceRates& device_;
   const Assumptions& assumptions_;
+  const double update_bytes_;  // of a parameter: searches ask for it a million times
   LayerPricer pricer_;
   Links links_;
   std::vector<size_t> like_;
@@ -155,10 +158,12 @@ class StepModel {
   using PipelineKey = std::tuple<std::string, int, int, int>;  // schedule, ranks, chunks, micro batches
   std::map<PipelineKey, Schedule> tables_;
   std::map<PipelineKey, Timeline> orders_;
+  std::set<PipelineKey> impossible_;  // schedules that do not take so many micro batches
   mutable std::map<std::tuple<std::string, int, int>, StagePlacement> placements_;
   std::tuple<LayerKey, int> summed_;  // what the sums are of: searches ask for the same again and again
   std::vector<Stage> sums_;
   std::map<std::vector<int>, double> communicators_;
+  std::map<std::vector<int>, Grids> grids_;
   std::map<LayerKey, double> saved_;  // bytes of all layers
   struct Held {                       // parameters of all layers
     double dense = 0, experts = 0, trained_dense = 0, trained_experts = 0;

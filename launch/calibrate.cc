@@ -1,7 +1,6 @@
 // `trireme calibrate`: measures the device under this program at a model's sizes, and writes a file of figures that
 // `--on FILE` takes. Two real steps tell what the formulas leave.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <thread>
 
@@ -74,19 +73,21 @@ struct StepSeconds {
   double passes = 0, update = 0;
 };
 
+// Gradients are summed over the ranks before the update begins on any of them: who waits for others has no slow update.
 StepSeconds TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learning_rate, Job& job) {
+  StepSeconds slowest;
   job.Barrier();
   const Clock::time_point start = Clock::now();
   trainer.optimizer().BeginStep(learning_rate);
   trainer.StartPass(rows);
-  trainer.tensors().Synchronize();
-  const Clock::time_point passed = Clock::now();
   trainer.FinishGradients();
+  trainer.tensors().Synchronize();
+  slowest.passes = job.Max(SecondsSince(start));
+  const Clock::time_point summed = Clock::now();
   trainer.optimizer().Update(learning_rate);
   trainer.tensors().Synchronize();
-  const Clock::time_point end = Clock::now();
-  return {job.Max(std::chrono::duration<double>(passed - start).count()),
-          job.Max(std::chrono::duration<double>(end - passed).count())};
+  slowest.update = job.Max(SecondsSince(summed));
+  return slowest;
 }
 
 // The same of a step of rows of this length, by the figures, without the gaps between layers.

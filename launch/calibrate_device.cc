@@ -4,9 +4,11 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "core/base/clock.h"
 #include "core/tensor/dtype.h"
@@ -23,7 +25,7 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostProducts = 12;
-constexpr double kSecondsPerCase = 0.25;
+constexpr double kSecondsPerCase = 0.12;
 constexpr int kRounds = 3;  // in turns: the machine may be busy
 
 struct PassSeconds {
@@ -86,8 +88,10 @@ int64_t TokensOf(const Config& config) {
   return int64_t{config.run().micro_batch()} * config.data().max_length() / config.parallel().context();
 }
 
-// Distinct sizes [outputs, inputs] of the model's shards, as it is split here, whole, and split once more.
-std::vector<std::pair<int64_t, int64_t>> ShardSizes(const Config& config, const LayerGraph& graph) {
+using ProductSize = std::pair<int64_t, int64_t>;  // outputs, inputs
+
+// Distinct sizes of the model's shards, as it is split here, whole, and split once more.
+std::vector<ProductSize> ShardSizes(const Config& config, const LayerGraph& graph) {
   std::vector<std::pair<int64_t, int64_t>> sizes;
   const TensorSplit here = SplitOf(config.parallel());
   for (const int tensor : {here.size, 1, 2 * here.size}) {
@@ -111,28 +115,77 @@ std::vector<std::pair<int64_t, int64_t>> ShardSizes(const Config& config, const 
   return sizes;
 }
 
+// As many as fit into the seconds of a case.
+int64_t RowsWithin(int64_t rows, const ProductSize& size, double flops_per_second) {
+  const auto [outputs, inputs] = size;
+  while (rows > 64 && 6.0 * static_cast<double>(rows * outputs * inputs) / flops_per_second > kSecondsPerCase)
+    rows /= 2;
+  return rows;
+}
+
+// At the rows of a pass and at a quarter of them, so that the fit tells rows from columns.
 std::vector<MeasuredProduct> MeasureProducts(const Config& config, const LayerGraph& graph, const DeviceBench& bench,
                                              double flops_per_second) {
-  const std::vector<std::pair<int64_t, int64_t>> sizes = ShardSizes(config, graph);
-  std::vector<MeasuredProduct> measured(sizes.size());
-  std::vector<std::vector<double>> forward(sizes.size()), backward(sizes.size());
+  std::vector<MeasuredProduct> measured;
+  for (const ProductSize& size : ShardSizes(config, graph)) {
+    const int64_t rows = RowsWithin(TokensOf(config), size, flops_per_second);
+    for (const int64_t m : {rows, std::max<int64_t>(rows / 4, 1)}) {
+      measured.push_back(
+          {.m = static_cast<double>(m), .n = static_cast<double>(size.first), .k = static_cast<double>(size.second)});
+    }
+  }
+  std::vector<std::vector<double>> forward(measured.size()), backward(measured.size());
   for (int round = 0; round < kRounds; ++round) {
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      const auto [outputs, inputs] = sizes[i];
-      int64_t rows = TokensOf(config);
-      while (rows > 64 && 6.0 * static_cast<double>(rows * outputs * inputs) / flops_per_second > kSecondsPerCase) {
-        rows /= 2;
-      }
+    for (size_t i = 0; i < measured.size(); ++i) {
+      const auto rows = static_cast<int64_t>(measured[i].m), outputs = static_cast<int64_t>(measured[i].n),
+                 inputs = static_cast<int64_t>(measured[i].k);
       const Weight weight = bench.RandomWeight({outputs, inputs});
       const at::Tensor x = bench.Random({rows, inputs}).requires_grad_(true);
       const PassSeconds seconds = bench.Measure(x, [&] { return Linear(x, weight); });
       forward[i].push_back(seconds.forward);
       backward[i].push_back(seconds.backward);
-      measured[i] = {static_cast<double>(rows), static_cast<double>(outputs), static_cast<double>(inputs),
-                     MedianOf(forward[i]), MedianOf(backward[i])};
     }
   }
+  for (size_t i = 0; i < measured.size(); ++i) {
+    measured[i].forward = MedianOf(forward[i]);
+    measured[i].backward = MedianOf(backward[i]);
+  }
   return measured;
+}
+
+// Cores of a host share its memory and its clocks. While one rank works alone, the others sleep: a wait for it would
+// keep their cores busy.
+MeasuredCrowding MeasureCrowding(const Config& config, const LayerGraph& graph, const DeviceBench& bench,
+                                 double flops_per_second, Job& job) {
+  constexpr std::chrono::milliseconds kTurn{1000};
+  constexpr size_t kSizes = 3;
+  std::vector<ProductSize> sizes = ShardSizes(config, graph);
+  sizes.resize(std::min(sizes.size(), kSizes));
+  std::vector<std::function<void()>> works;
+  for (const ProductSize& size : sizes) {
+    const Weight weight = bench.RandomWeight({size.first, size.second});
+    const at::Tensor x = bench.Random({RowsWithin(TokensOf(config), size, flops_per_second), size.second});
+    x.requires_grad_(true);
+    works.emplace_back([x, weight] { torch::autograd::backward({Linear(x, weight).sum()}, {}); });
+  }
+  const auto work = [&] {
+    for (const std::function<void()>& one : works) one();
+  };
+  const auto turn = [&](bool works_now) {
+    const Clock::time_point end = Clock::now() + kTurn;
+    std::vector<double> seconds{0};
+    while (works_now && Clock::now() < end - kTurn / 4) seconds.push_back(bench.Seconds(work));
+    std::this_thread::sleep_until(end);
+    return MedianOf(seconds);
+  };
+  std::vector<double> alone, together;
+  for (int round = 0; round < kRounds; ++round) {
+    job.Barrier();
+    alone.push_back(job.Max(turn(job.rank() == 0)));
+    job.Barrier();
+    together.push_back(job.Max(turn(true)));
+  }
+  return {MedianOf(alone), MedianOf(together)};
 }
 
 const AttentionSpec* AttentionOf(const LayerGraph& graph) {
@@ -209,6 +262,9 @@ Measurements MeasureDevice(const Config& config, const LayerGraph& graph, const 
   job.Barrier();
   measured.copy_gbs = MeasureCopyRate(device) / 1e9;
   measured.products = MeasureProducts(config, graph, bench, -job.Max(-measured.matrix_flops));
+  if (device.is_cpu() && job.world() > 1) {
+    measured.crowding = MeasureCrowding(config, graph, bench, -job.Max(-measured.matrix_flops), job);
+  }
   measured.attention = MeasureAttention(config, graph, bench);
   measured.norm = MeasureNorm(config, graph, bench);
   measured.update = MeasureUpdate(config, bench);

@@ -176,6 +176,7 @@ TEST(Calibration, FitsWhatWasMeasured) {
          pricer.ProductSeconds(4096, 4096, size, 1, false) + pricer.ProductSeconds(size, 4096, 4096, 1, false)});
   }
   measured.norm = measured.update = {1e9, 1e9 / (real.memory_gbs * 1e9 * 0.5)};
+  measured.crowding = {.alone = 0.2, .together = 0.25};
   for (const double bytes : {6.4e4, 4e6, 6.4e7}) {
     measured.exchanges.push_back({"all_gather", {8, 1}, bytes, links.AllGather({8, 1}, bytes)});
   }
@@ -198,6 +199,7 @@ TEST(Calibration, FitsWhatWasMeasured) {
     EXPECT_NEAR(Links(made.device).AllGather(exchange.group, exchange.bytes) / exchange.seconds, 1, 0.03);
   }
   EXPECT_NEAR(made.device.rest_efficiency, 0.5, 1e-9);
+  EXPECT_NEAR(made.device.host_crowding, 0.25, 1e-9);
   // Two steps: 1.2 times what the figures say, and 10 ms for each of 4 gaps.
   AddResiduals({.longer = {1.2 * 1 + 0.04, 1, 4},
                 .shorter = {1.2 * 0.2 + 0.04, 0.2, 4},
@@ -224,6 +226,22 @@ TEST(Cost, RanksThatShareCoresTakeTurns) {
   device.host_cores = 2;
   const StepEstimate shared = StepModel(config, graph, device, plain).Estimate(LayoutOf(config, 4));
   EXPECT_NEAR(shared.step_seconds / alone, 2, 1e-9);
+}
+
+TEST(Cost, ARankAloneOnAHostIsFaster) {
+  const Config config = ConfigOf("qwen2.5-0.5b", {"data.max_length=512", "run.global_batch=8"});
+  const LayerGraph graph = ReadGraph(config);
+  DeviceRates device = FindDevice("cpu");
+  device.host_cores = 3;
+  const Assumptions plain;
+  const auto seconds = [&](int world) {
+    return StepModel(config, graph, device, plain).Estimate(LayoutOf(config, world)).step_seconds;
+  };
+  const double one = seconds(1), two = seconds(2), four = seconds(4);
+  device.host_crowding = 0.2;
+  EXPECT_NEAR(one / seconds(1), 1.2, 1e-9);
+  EXPECT_NEAR(two / seconds(2), 1.1, 1e-9);
+  EXPECT_NEAR(four / seconds(4), 1, 1e-9);
 }
 
 TEST(Cost, CompletionsAreSampledBeforeThePasses) {

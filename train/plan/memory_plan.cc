@@ -33,10 +33,13 @@ constexpr int64_t kAttentionMaskBytes = 2048 * 2048;
 int64_t Sum(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
 
 // The current layer and its neighbour, which is being gathered or still being reduced.
-int64_t TwoLargest(std::vector<int64_t> values) {
-  std::sort(values.begin(), values.end(), std::greater<>());
-  if (values.size() > 2) values.resize(2);
-  return Sum(values);
+int64_t TwoLargest(const std::vector<int64_t>& values) {
+  int64_t largest = 0, next = 0;
+  for (const int64_t value : values) {
+    next = std::max(next, std::min(largest, value));
+    largest = std::max(largest, value);
+  }
+  return largest + next;
 }
 
 class Planner {
@@ -64,15 +67,8 @@ class Planner {
   }
 
   RankMemory Position(int pipeline_rank) const {
-    RankMemory memory;
     const std::vector<size_t> layers = LayersOn(pipeline_rank);
-    const Grids& grids = in_.grids;
-    const int64_t data = ShardRanks(grids, GridKind::kDense);
-    for (const bool trained : {false, true}) {
-      AddStates(elements_.dense[trained], data, trained, layers, memory);
-      AddStates(elements_.experts[trained], ShardRanks(grids, GridKind::kExpert), trained, layers, memory);
-    }
-    AddPacked(layers, memory);
+    RankMemory memory = StatesOf(layers);
     PlanActivations(pipeline_rank, memory);
     if (in_.stages.at(0).begin == 0 && in_.placement.SiteOf(0).rank == pipeline_rank) {
       memory.host += int64_t{in_.config.memory().vision_features_mb()} << 20;  // where the tower is
@@ -81,6 +77,34 @@ class Planner {
       if (model.of_samplings) continue;  // train/plan/sampling_plan.h counts it
       model.trained ? AddTrained(model, memory) : AddFrozen(model, pipeline_rank, memory);
     }
+    if (!in_.npu || memory.activations == 0) memory.workspace = 0;
+    return memory;
+  }
+
+ private:
+  // What follows from the kinds of its layers alone. The ranks in the middle of a pipeline are alike.
+  RankMemory StatesOf(const std::vector<size_t>& layers) const {
+    std::vector<size_t> kinds;
+    for (const size_t layer : layers) kinds.push_back(like_[layer]);
+    const auto [at, is_new] = states_.try_emplace(std::move(kinds));
+    if (is_new) at->second = CountStates(layers);
+    return at->second;
+  }
+
+  RankMemory CountStates(const std::vector<size_t>& layers) const {
+    RankMemory memory;
+    const int64_t dense = ShardRanks(in_.grids, GridKind::kDense);
+    const int64_t experts = ShardRanks(in_.grids, GridKind::kExpert);
+    for (const bool trained : {false, true}) {
+      AddStates(elements_.dense[trained], dense, trained, layers, memory);
+      AddStates(elements_.experts[trained], experts, trained, layers, memory);
+    }
+    AddPacked(layers, memory);
+    AddTemporaries(layers, memory);
+    return memory;
+  }
+
+  void AddTemporaries(const std::vector<size_t>& layers, RankMemory& memory) const {
     int64_t of_experts = 0, of_mlp = 0;
     std::set<size_t> kinds;
     for (const size_t layer : layers) {
@@ -90,12 +114,9 @@ class Planner {
       of_mlp = std::max(of_mlp, MlpTemporaryBytes(in_.graph.layers[layer], shape_));
     }
     memory.values += DecodedBytes(layers, memory.logits);
-    const int64_t temporaries = std::max({of_experts, of_mlp - memory.logits, int64_t{0}});
-    if (in_.npu && memory.activations > 0) memory.workspace = kAttentionMaskBytes + temporaries;
-    return memory;
+    memory.workspace = kAttentionMaskBytes + std::max({of_experts, of_mlp - memory.logits, int64_t{0}});
   }
 
- private:
   // Of the exchange that brings their tokens, relative to an even load.
   double RoomOfExperts() const {
     for (const Layer& layer : in_.graph.layers) {
@@ -356,6 +377,7 @@ class Planner {
   const std::vector<OtherModel> others_;
   ActivationShape shape_;
   mutable std::map<std::pair<size_t, Recompute>, LayerBytes> bytes_;  // by kind of layer
+  mutable std::map<std::vector<size_t>, RankMemory> states_;          // by the kinds of a rank's layers
 };
 
 }  // namespace
