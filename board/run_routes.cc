@@ -90,7 +90,7 @@ HttpAnswer ConfigurationAnswer(const BoardRun& run, const HttpRequest& /*request
 
 HttpAnswer TraceAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   const OpenedFile file = OpenRunFile(run.directory, "trace.json");
-  if (!file.is_open()) throw NotThere("trace.json; start it with run.trace: N to get one");
+  if (!file.is_open()) throw NotThere("trace.json; start it with log.trace: N to get one");
   if (file.bytes() > kMostTraceBytes) {
     throw ApiError{.status = 413,
                    .message = Concat("trace.json has ", file.bytes() >> 20, " MiB, more than the ",

@@ -17,6 +17,7 @@
 #include "core/base/problems.h"
 #include "core/base/process.h"
 #include "core/base/text.h"
+#include "core/config/former_names.h"
 #include "core/config/load.h"
 #include "core/config/print.h"
 #include "core/config/scalar.h"
@@ -40,22 +41,9 @@ bool IsPlainName(const std::string& name) {
          name.find_first_not_of(kLetters) == std::string::npos;
 }
 
-// nullptr: the schema has no such key.
-const FieldDescriptor* FieldOf(const std::string& key) {
-  const google::protobuf::Descriptor* section = Config::descriptor();
-  for (size_t begin = 0; section != nullptr;) {
-    const size_t dot = key.find('.', begin);
-    const FieldDescriptor* field = section->FindFieldByName(key.substr(begin, dot - begin));
-    if (dot == std::string::npos || field == nullptr) return field;
-    section = IsSection(*field) ? field->message_type() : nullptr;
-    begin = dot + 1;
-  }
-  return nullptr;
-}
-
 // What a person typed as the value of --set: text needs no quotes in a form, a list no brackets.
 std::string AsYaml(const std::string& key, const std::string& text) {
-  const FieldDescriptor* field = FieldOf(key);
+  const FieldDescriptor* field = FindField(key);
   if (field == nullptr) return text;
   if (field->is_repeated()) return text.starts_with('[') ? text : "[" + text + "]";
   return field->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? QuotedIfNeeded(text) : text;
@@ -189,8 +177,8 @@ void RunStarter::PlanYaml(const Json& form, Plan& plan) const {
       plan.problems.push_back("run.output: it follows from folder and name");
       continue;
     }
-    overrides.push_back(key + "=" + AsYaml(key, value.get<std::string>()));
-    given.insert(key);
+    overrides.push_back(key + "=" + AsYaml(PresentName(key), value.get<std::string>()));
+    given.insert(PresentName(key));
   }
   overrides.push_back("run.output=" + QuotedIfNeeded(plan.output.string()));
   try {

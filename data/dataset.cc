@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -139,19 +140,19 @@ bool NamesValid(const DataConfig& data) {
 
 // Evaluation needs data, and validation data needs evaluation.
 void CheckEvaluation(const Config& config, bool reports) {
-  const int every = config.run().eval_every();
-  const bool by_epoch = config.run().eval_every_epoch();
+  const int every = config.eval().every();
+  const bool by_epoch = config.eval().every_epoch();
   if (every > 0 && !NamesValid(config.data())) {
-    throw InputError("run.eval_every = ", every,
-                     " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval_every: 0");
+    throw InputError("eval.every = ", every,
+                     " has nothing to evaluate on; set data.valid or data.valid_ratio, or eval.every: 0");
   }
   const bool at_start = config.eval().at_start();
   if ((by_epoch || at_start) && !NamesValid(config.data())) {
-    throw InputError(by_epoch ? "run.eval_every_epoch" : "eval.at_start",
+    throw InputError(by_epoch ? "eval.every_epoch" : "eval.at_start",
                      " has nothing to evaluate on; set data.valid or data.valid_ratio, or leave it out");
   }
   if (every == 0 && !by_epoch && !at_start && NamesValid(config.data()) && reports) {
-    TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
+    TRIREME_LOG(WARNING) << "the validation data is not used; set eval.every";
   }
 }
 
@@ -196,11 +197,22 @@ DataSets OpenWhole(const Config& config, const DataPlace& place) {
   return {PackRows(split.train, length), split.valid ? PackRows(split.valid, length) : nullptr, samples};
 }
 
+// The same rows at every evaluation, so that two of them can be compared.
+DataSets WithFewerToEvaluate(DataSets sets, const Config& config) {
+  const int64_t batches = config.eval().batches(), rows = batches * config.run().global_batch();
+  if (batches == 0 || !sets.valid || sets.valid->size() <= rows) return sets;
+  std::vector<int64_t> first(static_cast<size_t>(rows));
+  std::iota(first.begin(), first.end(), 0);
+  sets.valid = TakeRows(std::move(sets.valid), std::move(first));
+  return sets;
+}
+
 }  // namespace
 
 DataSets OpenDataSets(const Config& config, const DataPlace& place) {
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
-  return WithImages(config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place), config);
+  DataSets sets = config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place);
+  return WithImages(WithFewerToEvaluate(std::move(sets), config), config);
 }
 
 int64_t LongestRow(const Config& config) {

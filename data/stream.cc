@@ -65,8 +65,8 @@ void CheckStreaming(const Config& config) {
   refuse(config.run().steps() == 0, "how many rows there are is not known before they were read", "set run.steps");
   refuse(config.data().valid_ratio() > 0 || config.data().split_size() > 0,
          "data.valid_ratio and data.split need all rows at once", "set data.valid");
-  refuse(config.run().save_every_epoch() || config.run().eval_every_epoch(),
-         "where an epoch ends is not known beforehand", "set run.save_every and run.eval_every");
+  refuse(config.save().every_epoch() || config.eval().every_epoch(), "where an epoch ends is not known beforehand",
+         "set save.every and eval.every");
 }
 
 Rows OpenStream(const Config& config, const DataPlace& place) {

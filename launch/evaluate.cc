@@ -32,14 +32,15 @@ namespace {
 Rows RowsOf(Config config, int64_t vocabulary, const Job& job) {
   DataConfig& data = *config.mutable_data();
   const DataPlace place{.vocabulary = vocabulary, .works = job.local_rank() == 0, .reports = job.rank() == 0};
+  config.mutable_eval()->clear_batches();
   if (data.valid().empty()) {
-    config.mutable_run()->set_eval_every(1);  // so that the data is opened
+    config.mutable_eval()->set_every(1);  // so that the data is opened
     const bool aside = data.valid_ratio() > 0 || (data.split_size() > 1 && data.split(1) > 0);
     if (aside) return OpenDataSets(config, place).valid;
     throw InputError("nothing to evaluate on; give --data FILE, or set data.valid or data.valid_ratio");
   }
-  config.mutable_run()->set_eval_every(0);
-  config.mutable_run()->set_eval_every_epoch(false);
+  config.mutable_eval()->set_every(0);
+  config.mutable_eval()->set_every_epoch(false);
   data.mutable_train()->Swap(data.mutable_valid());
   data.clear_valid();
   data.clear_split();

@@ -73,7 +73,7 @@ void PrintTable(const Json& rows, int64_t best, int64_t now, double step) {
               << percent("saves") << " %" << std::setw(8) << percent("repeated") << " %" << std::setw(8)
               << percent("recovery") << " %" << std::setw(9) << percent("simulated_goodput") << " ± "
               << percent("simulated_error") << " %" << (save_every == best ? "  best" : "")
-              << (save_every == now ? "  run.save_every" : "") << "\n";
+              << (save_every == now ? "  save.every" : "") << "\n";
   }
 }
 
@@ -82,8 +82,8 @@ void PrintText(const FailingRun& run, const Json& facts, const Config& config, i
   std::cout << world << " ranks, a failure every " << DurationText(run.between) << ": a step takes "
             << DurationText(run.step) << ", a save stops it for " << DurationText(run.save) << " and is written in "
             << DurationText(run.write) << " beside it, a recovery takes " << DurationText(run.recover) << "\n";
-  PrintTable(facts.at("intervals"), best, config.run().save_every(), run.step);
-  std::cout << "best: run.save_every: " << best << ", every " << DurationText(run.step * static_cast<double>(best))
+  PrintTable(facts.at("intervals"), best, config.save().every(), run.step);
+  std::cout << "best: save.every: " << best << ", every " << DurationText(run.step * static_cast<double>(best))
             << " (Young " << DurationText(YoungInterval(run)) << ", Daly " << DurationText(DalyInterval(run))
             << ", which know no write beside training)\n";
   if (config.run().steps() == 0) return;
@@ -113,7 +113,7 @@ void ShowGoodput(const Arguments& arguments, Job& job) {
                 {"goodput", ExpectedGoodput(run, best).steps},
                 {"daly_seconds", DalyInterval(run)},
                 {"intervals", Json::array()}};
-  for (const int64_t save_every : Shown(best, config.run().save_every())) {
+  for (const int64_t save_every : Shown(best, config.save().every())) {
     facts["intervals"].push_back(ToJson(run, save_every, seed));
   }
   if (arguments.has("json")) {

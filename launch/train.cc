@@ -49,7 +49,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
-  CheckReportPackages(config.run());
+  CheckReportPackages(config.log());
   CheckData(config, VocabularyOf(plan.graph));
   const auto show_time = [&](int64_t steps) {
     ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments, steps);

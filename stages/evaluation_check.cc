@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kWhenToEvaluate[] = "set run.eval_every, run.eval_every_epoch or eval.at_start";
+constexpr char kWhenToEvaluate[] = "set eval.every, eval.every_epoch or eval.at_start";
 
 // What is set for evaluations in a run that has none.
 void RefuseWithoutEvaluations(const Config& config) {
@@ -23,6 +23,9 @@ void RefuseWithoutEvaluations(const Config& config) {
   if (config.eval().max_new_tokens() == unread.max_new_tokens()) {
     plain.mutable_eval()->set_max_new_tokens(unread.max_new_tokens());
   }
+  // What ends a run by its evaluations is refused by CheckBestEvaluation.
+  plain.mutable_eval()->set_early_stopping(config.eval().early_stopping());
+  plain.mutable_eval()->set_early_stopping_threshold(config.eval().early_stopping_threshold());
   for (const KeyDifference& set : DifferingKeys(plain, config)) {
     throw InputError(set.key, " = ", set.now, " is for evaluations, and this run has none; ", kWhenToEvaluate);
   }
@@ -63,7 +66,7 @@ void CheckCanSample(const Config& config) {
 }  // namespace
 
 bool Evaluates(const Config& config) {
-  return config.run().eval_every() > 0 || config.run().eval_every_epoch() || config.eval().at_start();
+  return config.eval().every() > 0 || config.eval().every_epoch() || config.eval().at_start();
 }
 
 bool EvaluatesCompletions(const Config& config) { return FactsOf(config).on_completions() && Evaluates(config); }
@@ -91,15 +94,15 @@ void CheckCompletionEvaluation(const Config& config) {
   CheckEvaluationSampling(config.eval());
   CheckCanSample(config);
   if (config.data().valid().empty()) {
-    const int every = config.run().eval_every();
-    throw InputError(every > 0 ? Concat("run.eval_every = ", every)
-                               : Concat(config.eval().at_start() ? "eval.at_start" : "run.eval_every_epoch", " = true"),
+    const int every = config.eval().every();
+    throw InputError(every > 0 ? Concat("eval.every = ", every)
+                               : Concat(config.eval().at_start() ? "eval.at_start" : "eval.every_epoch", " = true"),
                      " has nothing to evaluate on; set data.valid, or leave it out");
   }
   const int64_t steps = StepsPerSampling(config.rl());
-  if (config.run().final_from() == FINAL_FROM_BEST && config.run().eval_every() % steps != 0) {
-    throw InputError("run.eval_every = ", config.run().eval_every(), " parts the steps that share completions, and ",
-                     "run.final_from: best saves after evaluations; wanted a multiple of rl.steps_per_generation x ",
+  if (config.save().final_from() == FINAL_FROM_BEST && config.eval().every() % steps != 0) {
+    throw InputError("eval.every = ", config.eval().every(), " parts the steps that share completions, and ",
+                     "save.final_from: best saves after evaluations; wanted a multiple of rl.steps_per_generation x ",
                      "rl.iterations = ", steps);
   }
 }

@@ -71,12 +71,13 @@ PolicyLossOptions PolicyOptionsOf(const RlConfig& keys) {
 }  // namespace
 
 ObjectiveOptions ObjectiveOptionsOf(const Config& config) {
-  return {
-      .tokens = {.label_smoothing = config.loss().label_smoothing(), .z_coefficient = config.loss().z_coefficient()},
-      .answers = AnswerOptionsOf(config.preference()),
-      .policy = PolicyOptionsOf(config.rl()),
-      .value = {.clip_range = config.rl().cliprange_value(), .weight = config.rl().vf_coef()},
-      .distillation = {.beta = config.distillation().beta(), .temperature = config.distillation().temperature()}};
+  return {.tokens = {.label_smoothing = config.loss().label_smoothing(),
+                     .z_coefficient = config.loss().z_coefficient(),
+                     .by_probability = config.loss().kind() == TOKEN_LOSS_DFT},
+          .answers = AnswerOptionsOf(config.preference()),
+          .policy = PolicyOptionsOf(config.rl()),
+          .value = {.clip_range = config.rl().cliprange_value(), .weight = config.rl().vf_coef()},
+          .distillation = {.beta = config.distillation().beta(), .temperature = config.distillation().temperature()}};
 }
 
 }  // namespace trireme

@@ -63,7 +63,7 @@ void CheckPolicySizes(const Config& config) {
                      "rl.steps_per_generation x rl.iterations = ", steps);
   };
   want("run.steps", config.run().steps());
-  want("run.save_every", config.run().save_every());
+  want("save.every", config.save().every());
   want("save.hf_every", config.save().hf_every());
   if (!rl.reward_weights().empty() && rl.reward_weights_size() != rl.rewards_size()) {
     throw InputError("rl.reward_weights has ", rl.reward_weights_size(), " numbers for ", rl.rewards_size(),

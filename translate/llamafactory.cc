@@ -257,7 +257,7 @@ void FinishLlamaFactory(const Given& given, const Surroundings& around, const st
   result.Default("data.over_length", "truncate", system);
   result.Default("parallel.zero", "0", system);
   result.Default("memory.recompute", "full", system);
-  result.Default("run.log_every", "500", system);
+  result.Default("log.every", "500", system);
   if (stage == "simpo") result.Default("preference.cpo_alpha", "0", system);
   if (stage != "pt") result.Warn("cutoff_len", "prompt and answer are cut in proportion there, at the end here");
   const int world = WorldOf(given, around);

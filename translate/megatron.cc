@@ -60,12 +60,12 @@ std::vector<RuleRow> OwnRules() {
       {"lr_decay_iters lr_decay_samples train_samples lr_warmup_samples global_batch_size", Elsewhere()},
       {"eval_iters",
        [](const Setting& setting, Translation& result) {
-         setting.off() ? result.Set("run.eval_every", std::string("0"), setting.origin)
+         setting.off() ? result.Set("eval.every", std::string("0"), setting.origin)
                        : result.Warn(setting.origin, "evaluations cover all of data.valid");
        }},
       {"eval_interval",
        [](const Setting& setting, Translation& result) {
-         if (!result.has("run.eval_every")) To("run.eval_every")(setting, result);
+         if (!result.has("eval.every")) To("eval.every")(setting, result);
        }},
       {"lora_target_modules", SetAdapterTargets},
       {"lora_load", Missing("a Megatron checkpoint of adapters; tuning.adapters takes PEFT's")},
@@ -192,7 +192,7 @@ void FinishPretrain(const Given& given, const Surroundings& around, const std::s
   result.Default("parallel.sequence", "false", system);
   result.Default("data.packing", stage == "pt" ? "true" : "false", system);
   result.Default("run.seed", "1234", system);
-  result.Default("run.log_every", "100", system);
+  result.Default("log.every", "100", system);
   if (!result.has("optimizer.lr")) result.Refuse("--lr", "no learning rate is given");
   FinishMegatron(given, static_cast<int>(given.Number("num_layers", 0)), result);
   FinishTrainer(given, "Megatron-LM", result);

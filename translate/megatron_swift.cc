@@ -13,12 +13,12 @@ std::vector<RuleRow> MegatronSwiftRules() {
       {"load", Missing("a Megatron checkpoint; name the Hugging Face directory in model")},
       {"mcore_model", Missing("a Megatron checkpoint; name the Hugging Face directory in model")},
       {"num_train_epochs max_epochs", To("run.epochs")},
-      {"save_steps save_interval", To("run.save_every")},
-      {"eval_steps eval_interval", To("run.eval_every")},
-      {"logging_steps log_interval", To("run.log_every")},
+      {"save_steps save_interval", To("save.every")},
+      {"eval_steps eval_interval", To("eval.every")},
+      {"logging_steps log_interval", To("log.every")},
       {"save_strategy",
        [](const Setting& setting, Translation& result) {
-         if (setting.value() == "epoch") result.Set("run.save_every_epoch", std::string("true"), setting.origin);
+         if (setting.value() == "epoch") result.Set("save.every_epoch", std::string("true"), setting.origin);
        }},
       {"steps_per_generation", To("rl.steps_per_generation")},
       {"adapter_load mcore_adapter", Missing("a Megatron checkpoint of adapters; tuning.adapters takes PEFT's")},
@@ -36,8 +36,8 @@ void FinishMegatronSwift(const Given& given, const Surroundings&, const std::str
   result.Default("optimizer.lr", result.value("tuning.kind") == "lora" ? "1e-4" : "1e-5", system);
   result.Default("memory.recompute", "selective", system);
   result.Default("parallel.sequence", "false", system);
-  result.Default("run.log_every", "5", system);
-  result.Default("run.eval_every", result.value("run.save_every", "500"), system);
+  result.Default("log.every", "5", system);
+  result.Default("eval.every", result.value("save.every", "500"), system);
   if (!result.has("run.epochs") && !result.has("run.steps")) {
     result.Refuse("num_train_epochs, train_iters", "neither is given; one of them is needed");
   }

@@ -67,7 +67,7 @@ void FinishSwiftRun(const Given& given, const Surroundings& around, const std::s
   result.Default("run.epochs", "3", system);
   result.Default("parallel.zero", "0", system);
   result.Default("memory.recompute", "full", system);
-  result.Default("run.log_every", "5", system);
+  result.Default("log.every", "5", system);
   const int context = std::atoi(result.value("parallel.context", "1").c_str());
   SetBatch(given, world, {.per_device = 1, .accumulation = stage == "grpo" ? 1 : 0, .shared_by = std::max(1, context)},
            result);

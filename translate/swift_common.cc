@@ -268,7 +268,7 @@ std::vector<RuleRow> SwiftRules() {
          To((IsRl(stage) || stage == "gkd" ? "rl." : "eval.") + setting.name)(setting, result);
        }},
       {"init_weights", Map("tuning.init", {{"true", "lora"}, {"pissa", "pissa"}, {"olora", "olora"}})},
-      {"early_stop_interval", To("run.early_stopping")},
+      {"early_stop_interval", To("eval.early_stopping")},
       {"sequence_parallel", To("parallel.sequence")},
   };
 }

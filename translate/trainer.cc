@@ -19,11 +19,11 @@ void Reporters(const Setting& setting, Translation& result) {
     if (IsReporter(value)) {
       names.push_back(value);
     } else if (value != "tensorboard" && value != "none" && value != "all") {
-      result.Refuse(setting.origin, Concat("run.report_to has wandb, swanlab, mlflow and trackio, not ", value));
+      result.Refuse(setting.origin, Concat("log.report_to has wandb, swanlab, mlflow and trackio, not ", value));
     }
   }
   if (names.empty()) return result.LeaveOut(setting.origin, "log.jsonl and TensorBoard's events are always written");
-  result.Set("run.report_to", names, setting.origin);
+  result.Set("log.report_to", names, setting.origin);
 }
 
 // transformers reads warmup_steps below 1 as a ratio.
@@ -95,7 +95,7 @@ void SetInterval(const Given& given, const std::string& strategy, const std::str
   const Setting* chosen = given.Find(what + "_strategy");
   if (chosen == nullptr) chosen = given.Find("save_strategy");  // evaluations follow saves
   const std::string origin = steps != nullptr ? steps->origin : chosen != nullptr ? chosen->origin : "";
-  const std::string key = Concat("run.", what, "_every");
+  const std::string key = Concat(what, ".every");
   if (strategy == "no") return result.Set(key, std::string("0"), chosen != nullptr ? chosen->origin : origin);
   if (strategy == "epoch") {
     result.Set(key, std::string("0"), chosen->origin);
@@ -163,9 +163,9 @@ std::vector<RuleRow> TrainerRules() {
       {"save_strategy save_steps eval_strategy eval_steps evaluation_strategy", Elsewhere()},
       {"save_total_limit",
        [](const Setting& setting, Translation& result) {
-         result.Set("run.keep", std::string(setting.value() == "-1" ? "0" : setting.value()), setting.origin);
+         result.Set("save.keep", std::string(setting.value() == "-1" ? "0" : setting.value()), setting.origin);
        }},
-      {"load_best_model_at_end", IfOn("run.final_from", "best")},
+      {"load_best_model_at_end", IfOn("save.final_from", "best")},
       {"metric_for_best_model", Only({"loss", "eval_loss"}, "the best checkpoint is that of the lowest loss")},
       {"greater_is_better", Only({"false", "False"}, "the best checkpoint is that of the lowest loss")},
       {"use_cpu no_cuda", IfOn("device", "cpu")},
@@ -212,10 +212,10 @@ void SetSavesAndEvaluations(const Given& given, bool evaluates, Translation& res
 
 void FinishTrainer(const Given& given, const std::string& system, Translation& result) {
   const bool has_valid = result.has("data.valid") || result.value("data.valid_ratio", "0") != "0";
-  for (const char* key : {"run.eval_every", "run.eval_every_epoch"}) {
+  for (const char* key : {"eval.every", "eval.every_epoch"}) {
     if (has_valid || !result.has(key)) continue;
     const Setting* steps = given.Find("eval_steps");
-    if (steps != nullptr && std::string(key) == "run.eval_every")
+    if (steps != nullptr && std::string(key) == "eval.every")
       result.LeaveOut(steps->origin, "there is no validation data");
     result.Remove(key);
   }

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Whether run.report_to has a service of this name.
+// Whether log.report_to has a service of this name.
 bool IsReporter(const std::string& name);
 
 std::vector<RuleRow> TrainerRules();

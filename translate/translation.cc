@@ -16,15 +16,9 @@ namespace trireme {
 namespace {
 
 const FieldDescriptor& FieldOf(const std::string& key) {
-  const google::protobuf::Descriptor* section = Config::descriptor();
-  for (size_t begin = 0;;) {
-    const size_t dot = key.find('.', begin);
-    const FieldDescriptor* field = section->FindFieldByName(key.substr(begin, dot - begin));
-    TRIREME_CHECK(field != nullptr) << "a rule names no key: " << key;
-    if (dot == std::string::npos) return *field;
-    section = field->message_type();
-    begin = dot + 1;
-  }
+  const FieldDescriptor* field = FindField(key);
+  TRIREME_CHECK(field != nullptr) << "a rule names no key: " << key;
+  return *field;
 }
 
 bool IsText(const FieldDescriptor& field) { return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING; }

@@ -74,7 +74,7 @@ void FinishTrl(const Given& given, const Surroundings& around, const std::string
   result.Default("optimizer.weight_decay", "0", system);
   result.Default("optimizer.beta2", "0.999", system);
   result.Default("run.epochs", "3", system);
-  result.Default("run.log_every", "10", system);
+  result.Default("log.every", "10", system);
   result.Default("data.max_length", "1024", system);
   result.Default("data.over_length", "truncate", system);
   result.Default("data.packing", "false", system);

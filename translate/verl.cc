@@ -116,7 +116,7 @@ std::vector<RuleRow> RunRows() {
       {"trainer.critic_warmup", Missing("the policy is trained from the first step")},
       {"critic.*", NotNeeded("the value model has the policy's layout")},
       {"trainer.resume_from_path", NotNeeded("trainer.resume_mode decides")},
-      {"trainer.save_freq", NeverAsMinusOne("run.save_every")},
+      {"trainer.save_freq", NeverAsMinusOne("save.every")},
       {"reward.reward_model.model_path reward_model.model.path",
        [](const Setting& setting, Translation& result) {
          result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
@@ -257,7 +257,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   result.Default("rl.delta", "3", system);
   result.Default("rl.lam", "1", system);
   result.Default("run.epochs", "30", system);
-  result.Default("run.save_every", "0", system);
+  result.Default("save.every", "0", system);
   result.Default("parallel.zero", megatron ? "1" : "3", system);
   if (!megatron) result.Default("memory.recompute", "full", system);
   if (given.IsOn("algorithm.filter_groups.enable")) {

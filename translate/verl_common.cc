@@ -14,7 +14,7 @@ void Loggers(const Setting& setting, Translation& result) {
     if (IsReporter(value)) names.push_back(value);
   }
   names.empty() ? result.LeaveOut(setting.origin, "log.jsonl and TensorBoard's events are always written")
-                : result.Set("run.report_to", names, setting.origin);
+                : result.Set("log.report_to", names, setting.origin);
 }
 
 void Betas(const Setting& setting, Translation& result) {
@@ -156,12 +156,12 @@ std::vector<RuleRow> VerlTrainerRows() {
       {"trainer.total_epochs", To("run.epochs")},
       {"trainer.total_training_steps", To("run.steps")},
       {"trainer.default_local_dir", To("run.output")},
-      {"trainer.project_name", To("run.report_project")},
-      {"trainer.experiment_name", To("run.report_name")},
+      {"trainer.project_name", To("log.project")},
+      {"trainer.experiment_name", To("log.name")},
       {"trainer.logger", Loggers},
       {"trainer.seed", To("run.seed")},
-      {"trainer.max_ckpt_to_keep trainer.max_actor_ckpt_to_keep", To("run.keep")},
-      {"trainer.max_critic_ckpt_to_keep", NotNeeded("run.keep decides")},
+      {"trainer.max_ckpt_to_keep trainer.max_actor_ckpt_to_keep", To("save.keep")},
+      {"trainer.max_critic_ckpt_to_keep", NotNeeded("save.keep decides")},
       {"trainer.resume_mode", Map("run.resume", {{"auto", "auto"}, {"disable", "never"}})},
       {"trainer.resume_from_path", Missing("a checkpoint of another system's trainer cannot be resumed")},
       {"trainer.*", NotNeeded("nothing here depends on it")},

@@ -36,7 +36,7 @@ double UpdatesPerSampling(const Translation& result) {
 void CountUpdates(const Given& given, double updates, Translation& result) {
   if (updates <= 1) return;
   for (const auto& [theirs, ours] :
-       {std::pair("trainer.total_training_steps", "run.steps"), std::pair("trainer.save_freq", "run.save_every")}) {
+       {std::pair("trainer.total_training_steps", "run.steps"), std::pair("trainer.save_freq", "save.every")}) {
     const double count = std::strtod(result.value(ours, "0").c_str(), nullptr);
     if (count > 0)
       result.Set(ours, count * updates, Concat(OriginOf(given, theirs, theirs), " x ", updates, " updates"));
@@ -81,7 +81,7 @@ void FinishVerlEvaluation(const Given& given, Translation& result) {
   result.Set("data.valid", files->values, files->origin);
   if (every > 0) {
     const std::string origin = OriginOf(given, "trainer.test_freq", "trainer.test_freq");
-    result.Set("run.eval_every", every * updates, updates > 1 ? Concat(origin, " x ", updates, " updates") : origin);
+    result.Set("eval.every", every * updates, updates > 1 ? Concat(origin, " x ", updates, " updates") : origin);
   }
   if (first) {
     result.Set("eval.at_start", std::string("true"),

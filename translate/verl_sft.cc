@@ -93,8 +93,8 @@ std::vector<RuleRow> EngineRows() {
 
 std::vector<RuleRow> VerlSftRules() {
   std::vector<RuleRow> rules = {
-      {"trainer.save_freq", Every("run.save_every")},
-      {"trainer.test_freq", Every("run.eval_every")},
+      {"trainer.save_freq", Every("save.every")},
+      {"trainer.test_freq", Every("eval.every")},
       {"model.mtp.enable model.mtp.enable_train model.mtp.mtp_loss_scaling_factor", Elsewhere()},
       {"model.mtp.detach_encoder", Missing("the loss of the MTP layers reaches the decoder, too")},
       {"checkpoint.* profiler.* global_profiler.*", NotNeeded("nothing here depends on it")},
@@ -149,17 +149,17 @@ void FinishVerlSft(const Given& given, const Surroundings&, const std::string&, 
   result.Default("run.global_batch", "256", system);
   result.Default("run.micro_batch", "4", system);
   result.Default("run.epochs", "4", system);
-  result.Default("run.save_every", "0", system);
-  result.Default("run.keep", "0", system);
+  result.Default("save.every", "0", system);
+  result.Default("save.keep", "0", system);
   result.Default("run.seed", "1", system);
   result.Default("data.max_length", "1024", system);
   result.Default("data.packing", "false", system);
   result.Default("parallel.zero", engine == "megatron" ? "1" : "3", system);
   result.Default("memory.recompute", engine == "fsdp" ? "full" : "none", system);
   if (given.Find("data.truncation") == nullptr) Truncation({"data.truncation", {"error"}, "data.truncation"}, result);
-  const bool evaluates = result.value("run.eval_every", "0") != "0" || result.has("run.eval_every_epoch");
+  const bool evaluates = result.value("eval.every", "0") != "0" || result.has("eval.every_epoch");
   if (result.has("data.valid") && !evaluates)
-    result.Warn("trainer.test_freq", "data.valid is evaluated after the last step there; here as run.eval_every says");
+    result.Warn("trainer.test_freq", "data.valid is evaluated after the last step there; here as eval.every says");
   result.Warn("chat template", "applied to each message by itself there, to the conversation here");
   FinishTrainer(given, "verl", result);
 }

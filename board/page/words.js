@@ -99,7 +99,7 @@ const TABLE = {
   busiest_rank: ['busiest rank', '最忙 rank'],
   timeline_title: ['What each rank did', '各 rank 的时间线'],
   timeline_keys: ['drag, or plus and minus, to zoom; double click or Escape shows all', '拖动或加减键缩放；双击或 Esc 恢复'],
-  no_trace: ['None of the chosen runs has a trace.json; run.trace: N writes one.', '所选训练任务没有 trace.json；设置 run.trace: N 可生成。'],
+  no_trace: ['None of the chosen runs has a trace.json; log.trace: N writes one.', '所选训练任务没有 trace.json；设置 log.trace: N 可生成。'],
   lanes: ['lanes', '条泳道'],
   reading: ['reading …', '读取中……'],
   samples_title: ['Rollouts', '采样记录'],

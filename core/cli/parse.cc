@@ -12,6 +12,7 @@
 #include "core/cli/help.h"
 #include "core/cli/other_commands.h"
 #include "core/cli/process_options.h"
+#include "core/config/former_names.h"
 #include "core/config/other_names.h"
 #include "core/config/schema.h"
 
@@ -73,7 +74,8 @@ bool TakeProcessOption(const std::string& word, Words& rest) {
 std::optional<std::string> KeyHint(const std::string& word) {
   const std::string name = word.substr(word.find_first_not_of('-'));
   const std::vector<std::string> keys = KeysUnder(*Config::descriptor());
-  if (std::ranges::find(keys, name) != keys.end()) return Concat("write --set ", name, "=VALUE");
+  if (std::ranges::find(keys, PresentName(name)) != keys.end())
+    return Concat("write --set ", PresentName(name), "=VALUE");
   const std::optional<std::string> theirs = OtherNameHint(name);
   const std::vector<std::string> same = theirs ? std::vector<std::string>{} : SameNames(name);
   if (!same.empty())

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/config/comments.h"
 #include "core/config/names.h"
+#include "core/config/options.pb.h"
 #include "core/config/scalar.h"
 #include "core/config/schema.h"
 #include "core/config/scope.h"
@@ -30,6 +31,11 @@ std::string DefaultText(const Message& section, const FieldDescriptor& field) {
   return field.is_repeated() ? ListText(section, field) : ScalarText(section, field);
 }
 
+std::string FormerNameText(const FieldDescriptor& field) {
+  const std::string former = field.options().GetExtension(schema::was);
+  return former.empty() ? "" : Concat(" Formerly ", former, ".");
+}
+
 std::string KeyHelp(const Message& section, const FieldDescriptor& field, const std::string& key) {
   const std::vector<std::string> names = OfferedNames(key), meanings = OfferedMeanings(key);
   const auto head = [&](const std::string& type) {
@@ -37,7 +43,7 @@ std::string KeyHelp(const Message& section, const FieldDescriptor& field, const 
   };
   std::string text = head(TypeText(field, names));
   if (text.size() > kHelpWidth) text = head("one of the names below");
-  text += Wrapped(Concat(CommentOf(field), " ", ScopeText(StatedScope(field))), "      ");
+  text += Wrapped(Concat(CommentOf(field), " ", ScopeText(StatedScope(field)), FormerNameText(field)), "      ");
   if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
   for (size_t i = 0; i < meanings.size(); ++i) text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_ENUM) return text;

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/problems.h"
 #include "core/base/text.h"
+#include "core/config/former_names.h"
 #include "core/config/names.h"
 #include "core/config/other_names.h"
 #include "core/config/paths.h"
@@ -21,10 +22,38 @@ namespace {
 
 using google::protobuf::Message;
 
+// A key of the whole configuration: the section that has it, and its field; nullptr if there is no such key.
+struct Place {
+  Message* section = nullptr;
+  const FieldDescriptor* field = nullptr;
+};
+
+Place FindPlace(const std::string& key, Config& config) {
+  Place place{.section = &config};
+  for (size_t begin = 0;;) {
+    const size_t dot = key.find('.', begin);
+    const bool last = dot == std::string::npos;
+    place.field = place.section->GetDescriptor()->FindFieldByName(key.substr(begin, dot - begin));
+    if (place.field == nullptr || (!last && !IsSection(*place.field))) return {};
+    if (last) return place;
+    place.section = place.section->GetReflection()->MutableMessage(place.section, place.field);
+    begin = dot + 1;
+  }
+}
+
+// By which name each key was given first, and where: in the file, or by --set. What --set gives overrides the file
+// whichever names the two use.
+struct Given {
+  std::string name;
+  YAML::Mark mark;
+};
+using GivenKeys = std::map<std::string, Given>;
+
 // Problems are collected in `problems` and reading continues, so that a user sees every error at once.
 class Reader {
  public:
-  Reader(const YamlSource& source, Problems& problems) : source_(source), problems_(problems) {}
+  Reader(const YamlSource& source, Config& config, GivenKeys& given, Problems& problems)
+      : source_(source), config_(config), given_(given), problems_(problems) {}
 
   // `path` is the section's key followed by a dot, or empty for the whole file.
   void ReadSection(const YAML::Node& node, const std::string& path, Message& section) const {
@@ -37,18 +66,20 @@ class Reader {
       }
       const std::string name = entry.first.Scalar();
       const auto [first, is_new] = seen.emplace(name, mark);
-      const FieldDescriptor* field = section.GetDescriptor()->FindFieldByName(name);
+      Place place{.section = &section, .field = section.GetDescriptor()->FindFieldByName(name)};
+      if (place.field == nullptr) place = FindFormer(path + name);
       if (!is_new) {
         problems_.Add(GivenTwice(path + name, first->second, mark));
-      } else if (field == nullptr) {
+      } else if (place.field == nullptr) {
         problems_.Add(UnknownKey(path, name, mark));
       } else {
-        ReadField(entry.second, path + name, mark, *field, section);
+        ReadField(entry.second, path + name, mark, *place.field, *place.section);
       }
     }
   }
 
-  // `mark` is the key's position: the line to look at when a value is missing or spans lines.
+  // `mark` is the key's position: the line to look at when a value is missing or spans lines. `key` is as it was given:
+  // maybe by its former name.
   void ReadField(const YAML::Node& node, const std::string& key, const YAML::Mark& mark, const FieldDescriptor& field,
                  Message& section) const {
     const bool right_kind = IsSection(field)      ? node.IsMap() || node.IsNull()
@@ -58,6 +89,8 @@ class Reader {
       problems_.Add(WrongValue(key, mark, field, node));
     } else if (IsSection(field)) {
       ReadSection(node, Concat(key, "."), *section.GetReflection()->MutableMessage(&section, &field));
+    } else if (IsGivenByAnotherName(key, mark)) {
+      return;
     } else if (field.is_repeated()) {
       ReadList(node, key, field, section);
     } else if (!ReadScalar(node, field, section)) {
@@ -68,8 +101,25 @@ class Reader {
   }
 
  private:
+  Place FindFormer(const std::string& name) const {
+    const auto present = KeyFormerlyCalled(name);
+    return present ? FindPlace(*present, config_) : Place{};
+  }
+
+  // Adds the problem, too: which of the two values is meant is not known.
+  bool IsGivenByAnotherName(const std::string& key, const YAML::Mark& mark) const {
+    const std::string present = PresentName(key);
+    const Given& first = given_.emplace(present, Given{key, mark}).first->second;
+    if (first.name == key) return false;
+    const std::string former = key == present ? first.name : key;
+    const std::string where = source_.has_lines ? Concat(", the other in line ", first.mark.line + 1) : "";
+    problems_.Add(InputError(source_.At(mark), key, ": ", former, " is the former name of ", present,
+                             ", and both are given", where, "; keep ", present));
+    return true;
+  }
+
   void RefuseOtherNames(const YAML::Node& node, const std::string& key, const YAML::Mark& mark) const {
-    const std::vector<std::string> names = OfferedNames(key);
+    const std::vector<std::string> names = OfferedNames(PresentName(key));
     if (names.empty() || std::find(names.begin(), names.end(), node.Scalar()) != names.end()) return;
     problems_.Add(InputError(source_.At(mark), key, ": wanted one of ", Join(names), ", found ", FoundText(node)));
   }
@@ -117,32 +167,23 @@ class Reader {
   }
 
   const YamlSource& source_;
+  Config& config_;
+  GivenKeys& given_;
   Problems& problems_;
 };
 
-// "parallel.tensor=2": walks down to the section that holds the key, then reads the value as YAML.
-void ApplyOverride(const std::string& text, Config& config, Problems& problems) {
+// "parallel.tensor=2": finds the section that holds the key, then reads the value as YAML.
+void ApplyOverride(const std::string& text, Config& config, GivenKeys& given, Problems& problems) {
   const YamlSource source{.name = Concat("--set ", text), .has_lines = false};
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw InputError(source.name, ": wanted key=value, such as --set parallel.tensor=2");
   }
   const std::string key = text.substr(0, equals);
-  Message* section = &config;
-  for (size_t begin = 0;;) {
-    const size_t dot = key.find('.', begin);
-    const FieldDescriptor* field = section->GetDescriptor()->FindFieldByName(key.substr(begin, dot - begin));
-    const bool last = dot == std::string::npos;
-    if (field == nullptr || (!last && !IsSection(*field))) {
-      throw InputError(source.name, ": unknown key; ", UnknownKeyHint(key));
-    }
-    if (last) {
-      const YAML::Node value = ParseYaml(text.substr(equals + 1), source);
-      return Reader(source, problems).ReadField(value, key, value.Mark(), *field, *section);
-    }
-    section = section->GetReflection()->MutableMessage(section, field);
-    begin = dot + 1;
-  }
+  const Place place = FindPlace(PresentName(key), config);
+  if (place.field == nullptr) throw InputError(source.name, ": unknown key; ", UnknownKeyHint(key));
+  const YAML::Node value = ParseYaml(text.substr(equals + 1), source);
+  Reader(source, config, given, problems).ReadField(value, key, value.Mark(), *place.field, *place.section);
 }
 
 // A file with several keys of another system is one of its own.
@@ -173,10 +214,11 @@ Config ParseConfig(const std::string& text, const std::string& name, const std::
   Config config = DefaultConfig();
   ClearStageDefaults(config);
   Problems problems;
-  Reader(source, problems).ReadSection(document, "", config);
+  GivenKeys in_file, set;
+  Reader(source, config, in_file, problems).ReadSection(document, "", config);
   OfferTranslation(document, name, problems);
   for (const std::string& text_of_override : overrides) {
-    problems.Try([&] { ApplyOverride(text_of_override, config, problems); });
+    problems.Try([&] { ApplyOverride(text_of_override, config, set, problems); });
   }
   problems.ThrowIfAny();
   FillStageDefaults(config, earlier);

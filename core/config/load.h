@@ -1,7 +1,8 @@
 // RUN.yaml and --set into a Config, strictly: an unknown key, a key given twice, a wrong type or a value out
 // of range is an input error, one line each, all reported at once: "run.yaml:12: parallel.tensr: unknown key;
-// did you mean parallel.tensor?". Every key of the result is set, those not given to their defaults, some of which
-// depend on the stage (stage_defaults.h).
+// did you mean parallel.tensor?". A former name of a key is read as the key
+// (former_names.h). Every key of the result is set, those not given to their defaults, some of which depend on the
+// stage (stage_defaults.h).
 #pragma once
 
 #include <string>

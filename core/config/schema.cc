@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/base/text.h"
+#include "core/config/former_names.h"
 #include "core/config/options.pb.h"
 #include "core/config/other_names.h"
 #include "core/config/stage_defaults.h"
@@ -101,6 +102,18 @@ const EnumValueDescriptor* FindSpelling(const EnumDescriptor& type, const std::s
   return nullptr;
 }
 
+const FieldDescriptor* FindField(const std::string& key) {
+  const Descriptor* section = Config::descriptor();
+  for (size_t begin = 0; section != nullptr;) {
+    const size_t dot = key.find('.', begin);
+    const FieldDescriptor* field = section->FindFieldByName(key.substr(begin, dot - begin));
+    if (field == nullptr || dot == std::string::npos) return field;
+    section = field->message_type();
+    begin = dot + 1;
+  }
+  return nullptr;
+}
+
 std::string WantedText(const FieldDescriptor& field) {
   if (IsSection(field)) return Concat("keys such as ", field.message_type()->field(0)->name());
   if (!field.is_repeated()) return WantedItemText(field);
@@ -146,8 +159,11 @@ std::string UnknownKeyHint(const std::string& key) {
   const std::string name = LastName(key);
   const std::string section = key.substr(0, key.size() - name.size());
   std::vector<std::string> names_here, same_name;
+  for (const std::string& former : FormerNames()) {
+    if (LastName(former) == name) same_name.push_back(PresentName(former));
+  }
   for (const std::string& known : all) {
-    if (LastName(known) == name) same_name.push_back(known);
+    if (LastName(known) == name && std::ranges::count(same_name, known) == 0) same_name.push_back(known);
     if (section + LastName(known) == known) names_here.push_back(LastName(known));
   }
   const auto theirs = OtherNameHint(name, section);
@@ -158,7 +174,9 @@ std::string UnknownKeyHint(const std::string& key) {
   }
   if (theirs) return *theirs;
   if (const auto near = Nearest(name, names_here)) return Concat("did you mean ", section, *near, "?");
-  if (const auto near = Nearest(key, all)) return Concat("did you mean ", *near, "?");
+  std::vector<std::string> all_names = all;
+  std::ranges::copy(FormerNames(), std::back_inserter(all_names));
+  if (const auto near = Nearest(key, all_names)) return Concat("did you mean ", PresentName(*near), "?");
   if (names_here.empty()) return UnknownKeyHint(name);  // the section is unknown too: suggest top-level keys
   return Concat("known keys here: ", Join(names_here));
 }

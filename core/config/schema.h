@@ -27,6 +27,9 @@ std::string WantedText(const FieldDescriptor& field);
 // The same for one item of a list.
 std::string WantedItemText(const FieldDescriptor& field);
 
+// The key's, or the section's; nullptr if there is none of this name: "parallel.tensor".
+const FieldDescriptor* FindField(const std::string& key);
+
 bool InRange(const FieldDescriptor& field, double value);
 
 // "parallel.tensor" for each key of a section and its subsections, sections themselves included, in the

@@ -33,9 +33,10 @@ at::Tensor CountCorrect(const LogitChunk& chunk, const at::Tensor& largest, cons
   return first.neg().eq(chunk.labels.to(at::kFloat)).sum().to(at::kFloat);
 }
 
-// What each trained token counts; undefined: the same.
-at::Tensor WeightsOf(const TrainedTokens& trained, const PassInput& input) {
-  return input.weights.defined() ? input.weights.index_select(0, trained.positions) : at::Tensor();
+// What each trained token counts; undefined: the same, and none is wanted.
+at::Tensor WeightsOf(const TrainedTokens& trained, const PassInput& input, bool wanted) {
+  if (input.weights.defined()) return input.weights.index_select(0, trained.positions);
+  return wanted ? at::ones({trained.size()}, trained.inputs.options().dtype(at::kFloat)) : at::Tensor();
 }
 
 at::Tensor RoomFor(const TrainedTokens& trained, bool wanted) {
@@ -87,8 +88,8 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
   const auto loss_options = part.hidden.options().dtype(at::kFloat);
   const TrainedTokens trained(part.hidden, pass.input);
   const LogitChunks chunks(trained, head, options_.chunk_bytes);
-  at::Tensor weights = WeightsOf(trained, pass.input);
-  if (options_.penalties.any() && !weights.defined()) weights = at::ones({trained.size()}, loss_options);
+  const bool by_token = options_.penalties.any() || options_.by_probability;
+  const at::Tensor weights = WeightsOf(trained, pass.input, by_token);
   GradientChunks weighted(head, trained, differentiate && weights.defined());
   const at::Tensor gradient = weights.defined() ? weighted.hidden() : RoomFor(trained, differentiate);
   const at::Tensor loss = at::zeros({}, loss_options), correct = at::zeros_like(loss);
@@ -96,6 +97,7 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
     const LogitChunk chunk = chunks.Make(i);
     const ChunkStatistics statistics = StatisticsOf(chunk, head);
     const at::Tensor losses = LossesOf(chunk, statistics, head);
+    if (options_.by_probability) weights.narrow(0, chunk.begin, chunk.size()).mul_(at::exp(-losses));
     loss.add_((weights.defined() ? losses * weights.narrow(0, chunk.begin, chunk.size()) : losses).sum());
     if (options_.count_correct) correct.add_(CountCorrect(chunk, statistics.largest, head));
     if (!differentiate) continue;
@@ -121,7 +123,8 @@ at::Tensor CrossEntropy::RunDepth(const HeadStates& head, const Part& part, cons
 
 std::unique_ptr<Objective> MakeCrossEntropy(const ObjectiveOptions& options) {
   return std::make_unique<CrossEntropy>(CrossEntropyOptions{
-      .penalties = {.smoothing = options.tokens.label_smoothing, .z_coefficient = options.tokens.z_coefficient}});
+      .penalties = {.smoothing = options.tokens.label_smoothing, .z_coefficient = options.tokens.z_coefficient},
+      .by_probability = options.tokens.by_probability});
 }
 
 }  // namespace trireme

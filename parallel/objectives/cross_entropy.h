@@ -14,6 +14,9 @@ struct CrossEntropyOptions {
   bool count_correct = false;
   int64_t chunk_bytes = 0;  // of logits in memory at a time; 0: the default of all objectives
   LogitPenalties penalties = {};
+  // A token's loss is multiplied by its probability, which is taken for a constant: dynamic fine-tuning (DFT). Without
+  // penalties.
+  bool by_probability = false;
 };
 
 class CrossEntropy : public Objective {

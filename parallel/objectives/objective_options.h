@@ -14,7 +14,8 @@ namespace trireme {
 // Of losses over tokens.
 struct TokenLossOptions {
   double label_smoothing = 0;
-  double z_coefficient = 0;  // of the squared log of the sum of exponentials
+  double z_coefficient = 0;     // of the squared log of the sum of exponentials
+  bool by_probability = false;  // a token's loss counts as much as its probability (DFT)
 
   bool operator==(const TokenLossOptions&) const = default;
 };

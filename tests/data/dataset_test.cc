@@ -139,6 +139,20 @@ TEST_F(Dataset, PacksAndSplitsOffValidation) {
   EXPECT_GT(packed.train->Read(0).starts.size(), 2u);
 }
 
+TEST_F(Dataset, EvaluatesOnAsManyBatchesAsWanted) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += kTwo;
+  Write("a.jsonl", text);
+  const auto valid = [&](const std::string& more) {
+    return Open(Run(Named("a.jsonl") + ", valid_ratio: 0.25, max_length: 200", more)).valid;
+  };
+  const Rows all = valid("run: {global_batch: 4}"), first = valid("run: {global_batch: 4}\neval: {batches: 2}");
+  ASSERT_EQ(all->size(), 10);
+  ASSERT_EQ(first->size(), 8);
+  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(first->Read(row).input_ids, all->Read(row).input_ids);
+  EXPECT_EQ(valid("run: {global_batch: 4}\neval: {batches: 3}")->size(), 10);
+}
+
 TEST_F(Dataset, RefusesBadInputWithItsLocation) {
   Write("broken.jsonl", std::string(kTwo) + "{\"query\": \n");
   EXPECT_EQ(Refused(Named("broken.jsonl")),

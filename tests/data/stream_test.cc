@@ -163,7 +163,9 @@ TEST_F(Stream, RefusesWhatDoesNotGoWithIt) {
   };
   EXPECT_NE(refusal("", "epochs: 1").find("set run.steps"), std::string::npos);
   EXPECT_NE(refusal(", valid_ratio: 0.1").find("set data.valid"), std::string::npos);
-  EXPECT_NE(refusal("", "steps: 20, save_every_epoch: true").find("set run.save_every"), std::string::npos);
+  Config epochs = Run();
+  epochs.mutable_save()->set_every_epoch(true);
+  EXPECT_NE(RefusalOf([&] { OpenStream(epochs, {.vocabulary = 1000}); }).find("set save.every"), std::string::npos);
   Config config = Run();
   config.set_stage(STAGE_DPO);
   EXPECT_NE(RefusalOf([&] {

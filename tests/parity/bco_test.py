@@ -24,7 +24,7 @@ NAMES = ("delta", "rewards/chosen", "rewards/rejected", "rewards/margins", "logp
 # name: our settings, TRL's
 CASES = {"bco": ([], {}), "bco steep": (["preference.beta=0.4"], dict(beta=0.4))}
 LAYOUTS = {"dp2": [], "tp2": ["parallel.tensor=2"], "pp2": ["parallel.pipeline=2"], "cp2": ["parallel.context=2"]}
-SPLIT = ["run.micro_batch=2", "run.steps=4", "run.save_every=2", "run.deterministic=true"]
+SPLIT = ["run.micro_batch=2", "run.steps=4", "save.every=2", "run.deterministic=true"]
 
 
 @pytest.fixture(scope="module")

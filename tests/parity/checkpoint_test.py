@@ -127,7 +127,8 @@ def write_run(folder, model, rows, output, **run_keys):
     sections = {"device": "cpu", "model": {"path": str(model), "dtype": "bf16"}, "tuning": {"kind": "full"},
                 "data": {"train": [str(rows)], "packing": False, "max_length": 64},
                 "optimizer": {"lr": 1e-3, "schedule": "constant"},
-                "run": {"steps": 4, "global_batch": 4, "save_every": 2, "output": str(output), **run_keys}}
+                "run": {"steps": 4, "global_batch": 4, "output": str(output), **run_keys},
+                "save": {"every": 2}}
     path = folder / "run.yaml"
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path

@@ -17,7 +17,7 @@ STEPS = 12
 # AdamW turns the rounding of a gradient near zero into a whole step, so curves drift apart slowly; one pass must agree.
 LIMITS = {"loss": 2e-4, "grad_norm": 5e-3}
 GRADS_LIMITS = {"loss": 1e-5, "grad_norm": 1e-4}
-BRIEF = [f"run.steps={STEPS}", "run.log_every=1", "run.eval_every=0"]
+BRIEF = [f"run.steps={STEPS}", "log.every=1", "eval.every=0"]
 ROUTERS = {
     "balance sequence": ["experts.balance=sequence", "experts.balance_coefficient=0.01"],
     "balance batch, z": ["experts.balance=batch", "experts.balance_coefficient=0.01", "experts.z_coefficient=0.001"],
@@ -93,7 +93,7 @@ class Runs:
     def resumed(self, device):
         """Six steps on one device; the rest on the other, from its checkpoint."""
         output, other = self.folder / f"resumed-{device}", {"cuda": "cpu", "cpu": "cuda"}[device]
-        common = [f"model.path={self.folder / 'dense'}", f"run.output={output}", "run.save_every=6", *BRIEF]
+        common = [f"model.path={self.folder / 'dense'}", f"run.output={output}", "save.every=6", *BRIEF]
         program(["train", DATA / "pretrain.yaml"], [f"device={other}", *common, "run.steps=6",
                                                    "optimizer.schedule=constant"])
         program(["train", DATA / "pretrain.yaml"], [f"device={device}", *common, "optimizer.schedule=constant"])

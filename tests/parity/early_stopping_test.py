@@ -14,14 +14,15 @@ from program import failure_text, run_many, run_well, words_of
 STEPS = 24
 
 
-def write_run(path, folder, output, run):
+def write_run(path, folder, output, **more):
     """Rows by heart make other rows worse: the loss on those rises."""
     sections = {
         "device": "cpu", "model": {"path": str(folder / "model"), "dtype": "fp32"}, "tuning": {"kind": "full"},
         "data": {"train": [str(folder / "rows.jsonl")], "valid": [str(folder / "others.jsonl")], "packing": False,
                  "max_length": 64},
         "optimizer": {"lr": 2e-2, "schedule": "constant", "weight_decay": 0},
-        "run": {"steps": STEPS, "global_batch": 2, "save_every": 0, "log_every": 1, "keep": 0, "output": str(output), **run},
+        "run": {"steps": STEPS, "global_batch": 2, "output": str(output), **more.get("run", {})},
+        "eval": more.get("eval", {}), "save": {"every": 0, "keep": 0, **more.get("save", {})}, "log": {"every": 1},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path
@@ -67,10 +68,10 @@ def checkpoints(output):
 @pytest.mark.parametrize("ranks", [None, 2])
 @pytest.mark.parametrize("patience, threshold", [(2, 0), (1, 0.05)])
 def test_ends_where_transformers_would(patience, threshold, ranks, inputs):
-    run = {"eval_every": 2, "early_stopping": patience, "early_stopping_threshold": threshold, "final_from": "best"}
+    early, never = ({"every": 2, "early_stopping": ends, "early_stopping_threshold": by} for ends, by in ((patience, threshold), (0, 0)))
     free, output = (inputs / f"{kind}-{patience}-{ranks}" for kind in ("free", "early"))
-    paths = [write_run(one.with_suffix(".yaml"), inputs, one, {**run, **more})
-             for one, more in ((free, {"early_stopping": 0, "early_stopping_threshold": 0}), (output, {}))]
+    paths = [write_run(one.with_suffix(".yaml"), inputs, one, eval=evaluates, save={"final_from": "best"})
+             for one, evaluates in ((free, never), (output, early))]
     layout = words_of(["parallel.pipeline=2"] if ranks else [])
     again = ["train", paths[1], *layout]
     result = run_many(ranks, [["train", paths[0], *layout], again, again])
@@ -81,7 +82,7 @@ def test_ends_where_transformers_would(patience, threshold, ranks, inputs):
     assert last is not None and last + 1 < len(losses), f"nothing ends early: {losses}"
     found = evaluations(output)
     assert [step for step, _ in found] == [2 * (number + 1) for number in range(last + 1)], f"{found} of {losses}"
-    assert "run.early_stopping ended the run" in result.stdout, failure_text(result)
+    assert "eval.early_stopping ended the run" in result.stdout, failure_text(result)
     assert "already complete" in result.stdout, failure_text(result)  # the second time
     # final/ is the best checkpoint, not the last one.
     best = min(found, key=lambda one: one[1])[0]
@@ -96,10 +97,10 @@ def test_ends_where_transformers_would(patience, threshold, ranks, inputs):
 def test_a_resumed_run_counts_on(inputs):
     """The run is stopped by the number of steps, and goes on with more of them: patience counts over both."""
     output, free = inputs / "resumed", inputs / "unbroken"
-    run = {"eval_every": 2, "early_stopping": 2, "final_from": "best", "save_every": 2}
-    run_well(None, ["train", write_run(free.with_suffix(".yaml"), inputs, free, run)])
+    more = {"eval": {"every": 2, "early_stopping": 2}, "save": {"final_from": "best", "every": 2}}
+    run_well(None, ["train", write_run(free.with_suffix(".yaml"), inputs, free, **more)])
     end = evaluations(free)[-1][0]
-    path = write_run(output.with_suffix(".yaml"), inputs, output, run)
+    path = write_run(output.with_suffix(".yaml"), inputs, output, **more)
     for steps in (end - 2, STEPS):  # the first start ends one evaluation before
         run_well(None, ["train", path], [f"run.steps={steps}"])
     assert evaluations(output) == evaluations(free)
@@ -111,8 +112,8 @@ def test_epochs(inputs):
     """Five rows, two per step: three steps per epoch. As transformers, a fraction of an epoch takes whole steps."""
     runs = {"part": ({"epochs": 0.5}, 2, [2], []), "more": ({"epochs": 2.5}, 8, [3, 6, 8], [3, 6, 8])}
     for name, (run, steps, saved, evaluated) in runs.items():
-        more = {"save_every_epoch": True, "eval_every_epoch": bool(evaluated), "steps": 0, **run}
-        path = write_run(inputs / f"{name}.yaml", inputs, inputs / name, more)
+        path = write_run(inputs / f"{name}.yaml", inputs, inputs / name, run={"steps": 0, **run}, save={"every_epoch": True},
+                         eval={"every_epoch": bool(evaluated)})
         settings = [] if evaluated else ["data.valid=[]"]
         run_well(None, ["train", path], settings)
         assert [line["step"] for line in read_log(inputs / name)] == list(range(1, steps + 1))

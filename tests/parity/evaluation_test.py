@@ -29,13 +29,15 @@ CASES = [
 ]
 
 
-def write_run(path, folder, model, valid, more):
+def write_run(path, folder, model, valid, run, **more):
     sections = {
         "device": "cpu", "model": {"path": str(folder / model)}, "tuning": {"kind": "full"},
         "data": {"train": [str(folder / "rows.jsonl")], "valid": [str(folder / valid)], "packing": False,
                  "max_length": 64},
         "optimizer": {"lr": 1e-2, "schedule": "constant", "weight_decay": 0},
-        "run": {"steps": STEPS, "global_batch": 4, "save_every": 0, "eval_every": EVERY, "log_every": 3, **more},
+        "run": {"steps": STEPS, "global_batch": 4, **run},
+        "eval": {"every": EVERY, **more.get("eval", {})}, "save": {"every": 0, **more.get("save", {})},
+        "log": {"every": 3, **more.get("log", {})},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path
@@ -104,8 +106,8 @@ def test_evaluation(case, launches, rows, record_errors):
 def test_the_best_checkpoint_stays(rows, folder):
     """Rows by heart make other rows worse: the first evaluation is the best, and its checkpoint outlives newer ones."""
     output = folder / "best"
-    more = {"output": str(output), "eval_every": 2, "save_every": 2, "keep": 1}
-    run_well(None, ["train", write_run(folder / "best.yaml", folder, "qwen2", "others.jsonl", more)])
+    run_well(None, ["train", write_run(folder / "best.yaml", folder, "qwen2", "others.jsonl", {"output": str(output)},
+                                       eval={"every": 2}, save={"every": 2, "keep": 1})])
     evaluated = [line for line in read_log(output) if "eval_loss" in line]
     best = min(evaluated, key=lambda line: line["eval_loss"])["step"]
     left = sorted(int(path.name.split("-")[1]) for path in output.glob("checkpoint-*"))
@@ -116,7 +118,7 @@ def test_tokens_per_second(rows, folder):
     """Where a step has all rows: as many tokens as there are, without padding."""
     output = folder / "speed"
     path = write_run(folder / "speed.yaml", folder, "qwen2", "rows.jsonl",
-                     {"output": str(output), "global_batch": len(rows), "micro_batch": 2, "log_every": 1, "steps": 2})
+                     {"output": str(output), "global_batch": len(rows), "micro_batch": 2, "steps": 2}, log={"every": 1})
     run_well(None, ["train", path])
     tokens, trained = sum(len(row["input_ids"]) for row in rows), tiny_models.trained_tokens(rows)
     for line in read_log(output):
@@ -127,5 +129,5 @@ def test_tokens_per_second(rows, folder):
 def test_no_data_to_evaluate_on_is_refused(rows, folder):
     path = write_run(folder / "refused.yaml", folder, "qwen2", "rows.jsonl", {"output": str(folder / "refused")})
     result = start(None, [BUILD / "trireme", "train", path, "--set", "data.valid=[]"])
-    wanted = "run.eval_every = 4 has nothing to evaluate on"
+    wanted = "eval.every = 4 has nothing to evaluate on"
     assert result.returncode == 2 and wanted in result.stderr, failure_text(result)

@@ -18,8 +18,8 @@ CURVES = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/learning_
 
 
 def train(output, steps):
-    settings = [f"run.output={output}", f"run.steps={steps}", "run.save_every=3", "run.log_every=1", "run.eval_every=2",
-                "data.valid_ratio=0.2", "run.keep=0", "optimizer.schedule=constant",
+    settings = [f"run.output={output}", f"run.steps={steps}", "save.every=3", "log.every=1", "eval.every=2",
+                "data.valid_ratio=0.2", "save.keep=0", "optimizer.schedule=constant",
                 "optimizer.lr=0"]  # numbers that are 0 are shown, too
     run_well(None, ["train", "examples/bytes/run.yaml"], settings, threads=2)
     return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]

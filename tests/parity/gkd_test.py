@@ -145,7 +145,7 @@ def command(inputs, name, *settings):
         "device=cpu", "stage=gkd", f"model.path={inputs / 'student'}", "model.dtype=fp32", "tuning.kind=full",
         f"distillation.teacher={inputs / 'teacher'}", f"data.train=[{inputs / 'rows.jsonl'}]", "data.shuffle=false",
         "data.max_length=64", "rl.max_new_tokens=12", *adamw, f"optimizer.lr={peers.LR}", "optimizer.schedule=constant", "optimizer.clip=0",
-        f"run.steps={STEPS}", f"run.global_batch={BATCH}", "run.save_every=0", f"data.cache={inputs / 'cache'}",
+        f"run.steps={STEPS}", f"run.global_batch={BATCH}", "save.every=0", f"data.cache={inputs / 'cache'}",
         f"run.output={inputs / 'out' / name}", *settings])]
 
 

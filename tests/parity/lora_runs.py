@@ -39,8 +39,8 @@ def train_words(one, rows, output, settings):
         "tuning": {"kind": "lora", "dropout": 0.0},
         "data": {"train": [str(rows)], "shuffle": False, "packing": False, "max_length": 64},
         "optimizer": {**steps.COSINE, **steps.ADAMW},
-        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0,
-                "output": str(output)},
+        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "output": str(output)},
+        "save": {"every": 0}, "log": {"every": 1},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return ["train", path, *words_of(settings)]

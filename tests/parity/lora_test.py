@@ -265,7 +265,7 @@ def whole(folder, rows, train_rows):
         make_model(model, family, changes)
         one = Adapted(model, output / "final", None, None)
         commands.append(train_words(one, train_rows, output, [
-            "run.steps=6", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "run.save_every=6", *settings]))
+            "run.steps=6", "optimizer.lr=0.05", "tuning.rank=4", "tuning.alpha=12", "save.every=6", *settings]))
         saved, apart = output / "checkpoint-6", folder / f"apart-{number}"
         commands.append(["convert", "--from", saved, "--to", apart, "--experts-apart"])
         commands += [grads_words(one, rows, folder / f"grads-{name}-{number}", path)
@@ -311,7 +311,7 @@ def resumed(adapted, folder, train_rows):
     """The words of a run that was stopped after two steps of four, its output, and that of one that never stopped."""
     one, output, never_stopped = adapted("all-linear"), folder / "resumed", folder / "never-stopped"
     common = ["tuning.dropout=0.3", "optimizer.lr=0.02", "tuning.alpha=16", "optimizer.schedule=constant",
-              "run.save_every=2"]
+              "save.every=2"]
     words = train_words(one, train_rows, output, [*common, "run.steps=4"])
     other = train_words(one, train_rows, never_stopped, [*common, "run.steps=4"])
     run_many(None, [other, [*words, "--set", "run.steps=2"]])

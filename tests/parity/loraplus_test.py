@@ -100,7 +100,7 @@ def launch_starts(ranks, cases, models, train_rows):
         family, settings = told(name)
         output = train_rows.parent / f"start {name} {ranks} {' '.join(layout)}".strip().replace(" ", "-")
         commands.append(train_words(Adapted(models(family), None, None, None), train_rows, output,
-                                    [*RANK, *settings, *layout, "run.save_every=4"]))
+                                    [*RANK, *settings, *layout, "save.every=4"]))
         outputs.append(output)
     result = run_many(ranks if ranks > 1 else None, commands)
     missing = [output.name for output in outputs if not (output / "final").exists()]

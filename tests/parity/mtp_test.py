@@ -152,7 +152,7 @@ def still(references, folder):
     """A run of one depth that learns nothing, at rate 0: its log, stderr and output."""
     place = folder / "plain"
     log, text = train(place, 2, folder / "still", 1, "multi_token_prediction.depths=1", "optimizer.lr=0", PP,
-                      f"data.valid=[{place / 'trained.jsonl'}]", "run.eval_every=1")
+                      f"data.valid=[{place / 'trained.jsonl'}]", "eval.every=1")
     return log, text, folder / "still"
 
 
@@ -180,7 +180,7 @@ class TestRunWithoutLearning:
 
 @pytest.mark.devices("cpu")
 def test_run_learns_and_resumes_under_another_layout(references, folder):
-    place, learn = folder / "plain", ["optimizer.lr=1e-3", "multi_token_prediction.depths=2", "run.save_every=1"]
+    place, learn = folder / "plain", ["optimizer.lr=1e-3", "multi_token_prediction.depths=2", "save.every=1"]
     whole, _ = train(place, 1, folder / "whole", 3, *learn)
     first, last = whole[0]["mtp_loss"][1], whole[-1]["mtp_loss"][1]
     assert last < first - 0.01, f"the loss of the second depth went from {first} to {last}"

@@ -26,8 +26,8 @@ def pictures(folder):
 
 def settings(folder, name, device, steps):
     return [f"device={device}", f"data.train=[{folder / 'train.jsonl'}]", "data.valid=[]", f"data.cache={folder / 'cache'}",
-            f"run.output={folder / name}", f"run.steps={steps}", "run.global_batch=4", "run.micro_batch=2", "run.eval_every=0",
-            "run.log_every=1"]
+            f"run.output={folder / name}", f"run.steps={steps}", "run.global_batch=4", "run.micro_batch=2", "eval.every=0",
+            "log.every=1"]
 
 
 def log_of(folder, name):

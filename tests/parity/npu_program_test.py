@@ -13,7 +13,7 @@ from program import BUILD, Launches, failure_text, run_many, run_well, start, wo
 
 STEPS, LIMITS = 10, {"loss": 1e-5, "grad_norm": 1e-4}
 RUN = "examples/bytes/run.yaml"
-COMMON = [f"run.steps={STEPS}", "run.log_every=1"]
+COMMON = [f"run.steps={STEPS}", "log.every=1"]
 # ranks, settings; all of one number of ranks in one launch
 RUNS = [
     (1, []), (1, ["memory.recompute=full", "run.micro_batch=3"]), (1, ["memory.offload_optimizer=true"]),
@@ -82,7 +82,7 @@ def test_cell(case, cells, record_errors):
 
 class Policies(support_cells.Cells):
     """Stages that train on completions, evaluated in the middle; a reward model two steps old is the start of a value model."""
-    EVALUATED = [f"data.valid=[{support_cells.ROOT / 'examples/rl/days.jsonl'}]", "run.eval_every=3", "eval.records=4",
+    EVALUATED = [f"data.valid=[{support_cells.ROOT / 'examples/rl/days.jsonl'}]", "eval.every=3", "eval.records=4",
                  "eval.completions=2", "eval.temperature=1"]
     CELLS = [
         support_cells.Cell("rloo", ["stage=rloo", *support_cells.PROMPTS, *support_cells.FULL, *EVALUATED]),

@@ -41,7 +41,8 @@ def count(case, steps, folder):
     (here / "run.yaml").write_text(
         f"model: {{path: '{here}', init: random, dtype: fp32}}\ntuning: {{kind: full}}\n"
         f"data: {{train: ['{here / 'rows.jsonl'}'], max_length: 64, packing: false, cache: '{here / 'cache'}'}}\n"
-        f"run: {{output: '{here / 'out'}', steps: {steps}, global_batch: {batch}, micro_batch: 2, log_every: 100, save_every: 0}}\n")
+        f"run: {{output: '{here / 'out'}', steps: {steps}, global_batch: {batch}, micro_batch: 2}}\n"
+        "save: {every: 0}\nlog: {every: 100}\n")
     result = start(ranks if ranks > 1 else None, [BUILD / "trireme", "train", here / "run.yaml", *words_of(["device=npu", *settings])],
                    variables={"TWIN_HOST_WAITS": str(here / "waits")})
     assert result.returncode == 0, failure_text(result)
@@ -81,7 +82,8 @@ def train_command(exchange, folder):
     path.write_text(
         f"model: {{path: '{folder}', init: random, dtype: fp32}}\ntuning: {{kind: full}}\n"
         f"data: {{train: ['{folder / 'crowded.jsonl'}'], max_length: 64, packing: false, shuffle: false, cache: '{folder / 'cache'}'}}\n"
-        f"run: {{output: '{folder / exchange}', steps: {STEPS}, global_batch: {batch}, micro_batch: 2, log_every: 1, save_every: 0}}\n")
+        f"run: {{output: '{folder / exchange}', steps: {STEPS}, global_batch: {batch}, micro_batch: 2}}\n"
+        "save: {every: 0}\nlog: {every: 1}\n")
     return ["train", path, *words_of(["device=npu", "parallel.expert=2", f"experts.exchange={exchange}"])]
 
 

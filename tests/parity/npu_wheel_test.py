@@ -11,7 +11,7 @@ from program import BUILD, failure_text, run_well, start
 
 WHEEL = pathlib.Path(os.environ["TRIREME_TORCH_NPU"])
 VERSION = WHEEL.name.removeprefix(".torch_npu-")
-STEPS = ["run.steps=3", "run.log_every=1"]
+STEPS = ["run.steps=3", "log.every=1"]
 
 
 def test_python_computes(folder):

@@ -56,8 +56,8 @@ def losses(folder, ranks, settings, packing, number):
     config = {"stage": "sft", "model": {"path": str(folder / "model"), "dtype": "fp32"}, "tuning": {"kind": "full"},
               "data": {"train": [str(folder / "chat.jsonl")], "packing": packing, "max_length": 256,
                        "cache": str(folder / "cache")},
-              "optimizer": {"lr": 1e-3}, "run": {"output": str(output), "epochs": 3, "global_batch": 64, "micro_batch": 2,
-                                                 "save_every": 0}}
+              "optimizer": {"lr": 1e-3}, "run": {"output": str(output), "epochs": 3, "global_batch": 64, "micro_batch": 2},
+              "save": {"every": 0}}
     (folder / "run.yaml").write_text(yaml.safe_dump(config))
     run_well(ranks, ["train", folder / "run.yaml"], settings)
     return [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]

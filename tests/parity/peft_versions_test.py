@@ -30,7 +30,7 @@ def write_run(folder, model):
                 "tuning": {"kind": "lora", "rank": 4, "alpha": 16, "dropout": 0.0},
                 "data": {"train": [str(folder / "rows.jsonl")], "packing": False, "max_length": 64},
                 "optimizer": {"lr": 0.05, "schedule": "constant"},
-                "run": {"steps": 3, "global_batch": 4, "save_every": 0, "output": str(folder / "run")}}
+                "run": {"steps": 3, "global_batch": 4, "output": str(folder / "run")}, "save": {"every": 0}}
     (folder / "run.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
 
 

@@ -121,7 +121,7 @@ def command(folder, name):
         "device=cpu", f"stage={one['stage']}", f"model.path={folder / 'model'}", "model.dtype=fp32", "tuning.kind=full",
         f"rl.rollouts={folder / one.get('rollouts', 'rollouts')}.jsonl", f"rl.group={peers.GROUP}", f"rl.max_new_tokens={peers.LONGEST}", *adamw,
         f"optimizer.lr={peers.LR}", "optimizer.schedule=constant", "optimizer.clip=0", f"run.steps={peers.STEPS}",
-        f"run.global_batch={peers.BATCH}", "run.save_every=0", "data.max_length=64", "data.packing=false", *reference,
+        f"run.global_batch={peers.BATCH}", "save.every=0", "data.max_length=64", "data.packing=false", *reference,
         f"run.output={folder / 'out' / name}", *rewards, *one["ours"]])]
 
 

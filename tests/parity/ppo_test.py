@@ -88,7 +88,7 @@ def command(folder, output, one, more=()):
         "device=cpu", "stage=ppo", f"model.path={folder / 'model'}", "model.dtype=fp32", "tuning.kind=full",
         f"rl.rollouts={folder / one['rollouts']}.jsonl", "rl.group=1", f"rl.value_model={folder / 'value'}",
         f"rl.max_new_tokens={peers.LONGEST + 1}", *adamw, f"optimizer.lr={peers.LR}", "optimizer.schedule=constant",
-        "optimizer.clip=0", f"run.steps={UPDATES}", f"run.global_batch={peers.BATCH}", "run.micro_batch=1", "run.save_every=0",
+        "optimizer.clip=0", f"run.steps={UPDATES}", f"run.global_batch={peers.BATCH}", "run.micro_batch=1", "save.every=0",
         "data.max_length=64", "data.packing=false", *reference, f"run.output={folder / 'out' / output}", *one["ours"], *more])]
 
 
@@ -203,7 +203,7 @@ SAME = ("loss", "grad_norm", "value/grad_norm", "objective/kl", "objective/score
 @pytest.mark.parametrize("stage", ("ppo", "grpo"))
 def test_resumed_runs_have_the_same_bits(stage, inputs):
     """With a value model and a KL that is steered; with a reference that follows the policy."""
-    follows = ["reference_sync.steps=2", "reference_sync.alpha=0.3", "run.save_every=2", "run.deterministic=true"]
+    follows = ["reference_sync.steps=2", "reference_sync.alpha=0.3", "save.every=2", "run.deterministic=true"]
     policy = ["stage=grpo", "rl.group=4", "rl.beta=0.1", "rl.value_model=\"\""] if stage == "grpo" else ["rl.kl_target=0.05", "rl.kl_horizon=20", "rl.group=4"]
     one = case(rollouts="groups")
     whole = command(inputs, f"{stage} whole", one, [*policy, *follows])

@@ -78,7 +78,7 @@ def run_settings(folder, name, stage, ours, tuning=("tuning.kind=full",)):
             f"data.train=[{peers.rows_of(folder, stage)}]", "data.shuffle=false", "data.packing=false", "data.max_length=64",
             f"data.cache={folder / 'cache'}", *adamw, f"optimizer.lr={peers.LR}", "optimizer.schedule=constant",
             "optimizer.clip=0", f"run.steps={peers.STEPS}", f"run.global_batch={peers.BATCH}", "run.micro_batch=1",
-            "run.save_every=0", f"run.output={folder / 'out' / name}", *peers.reference_of(folder, stage), *tuning, *ours]
+            "save.every=0", f"run.output={folder / 'out' / name}", *peers.reference_of(folder, stage), *tuning, *ours]
 
 
 def train_command(folder, name, settings):

@@ -66,7 +66,7 @@ def train_words(models, case, packed, output):
     path = output.parent / f"{output.name}.yaml"
     path.write_text(f"stage: {stage}\nmodel: {{dtype: fp32}}\ntuning: {{kind: lora, rank: 4, dropout: 0}}\n"
                     "data: {max_length: 128, packing: false}\noptimizer: {lr: 2.0e-3, schedule: constant}\n"
-                    "run: {steps: 3, global_batch: 8, micro_batch: 1, log_every: 1, save_every: 0}\n")
+                    "run: {steps: 3, global_batch: 8, micro_batch: 1}\nsave: {every: 0}\nlog: {every: 1}\n")
     judge = output.parent / "judge.py"
     judge.write_text(JUDGE)
     rewards = [f'rl.rewards=["program:{sys.executable} {judge}"]'] if stage in ("grpo", "ppo") else []

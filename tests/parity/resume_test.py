@@ -57,8 +57,8 @@ class Runs:
             "device": "cpu", "model": {"path": str(self.folder / "model"), "dtype": dtype}, "tuning": {"kind": "full"},
             "data": {"train": [str(self.folder / "rows.jsonl")], "packing": False, "max_length": 64},
             "optimizer": {"lr": 1e-3, "schedule": "constant", "clip": 3.0},
-            "run": {"steps": steps, "global_batch": BATCH, "save_every": SAVED, "keep": 0, "deterministic": True,
-                    "output": str(output)},
+            "run": {"steps": steps, "global_batch": BATCH, "deterministic": True, "output": str(output)},
+            "save": {"every": SAVED, "keep": 0},
         }
         path = self.folder / "run.yaml"
         path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
@@ -159,7 +159,7 @@ def sources(dense, experts):
 def test_every_layout_to_every_layout(kind, source, target, dense, experts, sources, record_errors):
     whole, output = sources(kind, source.name)
     runs = dense if kind == "dense" else experts
-    resume = [f"run.resume={output / f'checkpoint-{SAVED}'}", "run.save_every=0"]
+    resume = [f"run.resume={output / f'checkpoint-{SAVED}'}", "save.every=0"]
     log = runs.train(target, SAVED + AFTER, runs.fresh(), more=resume)
     assert_same_curve(log, whole[SAVED:], record_errors, exact=source is target)
 

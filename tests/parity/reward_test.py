@@ -64,7 +64,7 @@ def run_settings(folder, name, data, more):
     return ["device=cpu", "stage=rm", "model.dtype=fp32", f"data.train=[{data}]", "data.shuffle=false", "data.packing=false",
             "data.max_length=64", f"data.cache={folder / 'cache'}", *adamw, f"optimizer.lr={preference_peers.LR}",
             "optimizer.schedule=constant", "optimizer.clip=0", f"run.steps={preference_peers.STEPS}",
-            f"run.global_batch={preference_peers.BATCH}", "run.micro_batch=1", "run.save_every=0",
+            f"run.global_batch={preference_peers.BATCH}", "run.micro_batch=1", "save.every=0",
             f"run.output={folder / 'out' / name}", *more]
 
 

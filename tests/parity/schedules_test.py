@@ -55,8 +55,8 @@ def command_of(case, inputs):
     optimizer = [f"lr={LR}", f"schedule={name.split('-')[0]}", f"warmup_steps={warmup}", *settings]
     return ["train", inputs / "run.yaml", *words_of([
         "device=cpu", "stage=sft", f"model.path={inputs / 'model'}", "tuning.kind=full", f"data.train=[{inputs / 'rows.jsonl'}]",
-        "data.packing=false", "data.max_length=64", f"run.steps={STEPS}", "run.global_batch=1", "run.save_every=0",
-        "run.log_every=1", f"run.output={output_of(case, inputs)}", *(f"optimizer.{setting}" for setting in optimizer)])]
+        "data.packing=false", "data.max_length=64", f"run.steps={STEPS}", "run.global_batch=1", "save.every=0",
+        "log.every=1", f"run.output={output_of(case, inputs)}", *(f"optimizer.{setting}" for setting in optimizer)])]
 
 
 def launch(cases, inputs):

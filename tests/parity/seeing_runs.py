@@ -56,8 +56,8 @@ def train_words(model, data, output, settings):
         "data": {"train": [str(data / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 128,
                  "cache": str(output.parent / "cache")},
         "optimizer": {**steps.COSINE, **steps.ADAMW},
-        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0,
-                "output": str(output)},
+        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "output": str(output)},
+        "save": {"every": 0}, "log": {"every": 1},
     }
     path = output.parent / f"{output.name}.yaml"
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))

@@ -22,7 +22,7 @@ def run_ours(folder, settings, hang_seconds, number=[0]):
     output = folder / f"run-{number[0]}"
     (folder / "run.yaml").write_text("")
     result = start(None, [BUILD / "trireme", "train", folder / "run.yaml", *words_of(
-        ["device=cpu", f"model.path={folder / 'model'}", "model.dtype=bf16", "run.micro_batch=1", "run.save_every=0",
+        ["device=cpu", f"model.path={folder / 'model'}", "model.dtype=bf16", "run.micro_batch=1", "save.every=0",
          f"run.output={output}", *settings])], threads=2, hang_seconds=hang_seconds)
     if result.returncode != 0:
         raise SystemExit(failure_text(result)[-3000:])

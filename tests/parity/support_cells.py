@@ -89,7 +89,7 @@ class Cells:
             f"model: {{path: {self.folder / 'base/final'}, dtype: fp32}}\n"
             f"data: {{train: [{ROOT / 'examples/chat/days.jsonl'}], max_length: 128, packing: true, cache: {self.folder / 'cache'}}}\n"
             "optimizer: {lr: 1.0e-3, schedule: constant}\n"
-            f"run: {{steps: {STEPS}, global_batch: 4, micro_batch: 2, log_every: 1, save_every: 0}}\n")
+            f"run: {{steps: {STEPS}, global_batch: 4, micro_batch: 2}}\nsave: {{every: 0}}\nlog: {{every: 1}}\n")
         (self.folder / "judge.py").write_text(JUDGE)
         shutil.copytree(ROOT / "examples/chat", self.folder / "moe", dirs_exist_ok=True)
         config = json.loads((ROOT / "examples/weekdays/moe/config.json").read_text())

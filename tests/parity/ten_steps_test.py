@@ -50,7 +50,8 @@ def write_run(path, model, optimizer, dtype):
         "tuning": {"kind": "full"},
         "data": {"train": [str(model / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 64},
         "optimizer": {**optimizer, **steps.ADAMW},
-        "run": {"steps": STEPS, "global_batch": steps.BATCH, "micro_batch": 1, "log_every": 1, "save_every": 0},
+        "run": {"steps": STEPS, "global_batch": steps.BATCH, "micro_batch": 1},
+        "save": {"every": 0}, "log": {"every": 1},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path

@@ -1,5 +1,5 @@
 """Options of training, ten steps each under several layouts, against what defines them: torch's SGD and averaged weights,
-Muon's published rule, transformers' Adafactor and label smoothing, bitsandbytes' 8-bit AdamW, Megatron's batch ramp-up,
+Muon's published rule, transformers' Adafactor and label smoothing, bitsandbytes' 8-bit AdamW, TRL's DFT loss, Megatron's batch ramp-up,
 groups of parameters with rates of their own. Runs of one number of ranks share a launch. NEFTune, whose noise is our own, is
 compared between layouts; its rule is in tests/parallel."""
 import json
@@ -14,6 +14,7 @@ import transformers
 from megatron.core.num_microbatches_calculator import RampupBatchsizeNumMicroBatchesCalculator
 from transformers.optimization import Adafactor
 from transformers.trainer_pt_utils import LabelSmoother
+from trl.trainer.sft_trainer import dft_loss
 
 import steps
 import tiny_models
@@ -116,6 +117,14 @@ def with_z_loss(model, rows):
         yield part + Z * logits.logsumexp(-1).square().sum() / tokens
 
 
+def dft(model, rows):
+    """TRL's loss_type dft over all rows of a step; its function takes a batch, so rows are padded to one."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    ids = torch.tensor([row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows])
+    labels = torch.tensor([row["labels"] + [-100] * (longest - len(row["labels"])) for row in rows])
+    yield dft_loss(model(input_ids=ids), labels, num_items_in_batch=tiny_models.trained_tokens(rows))
+
+
 def adafactor(scale, relative=False, decay=0.8):
     def make(model):
         made = Adafactor(steps.parameter_groups(model), lr=None if relative else COSINE["lr"], relative_step=relative,
@@ -151,6 +160,7 @@ OPTIONS_TRIED = {
     "label_smoothing": ("qwen2", COSINE, [f"loss.label_smoothing={SMOOTHING}"], None, smoothed),
     "label_smoothing soft cap": ("gemma2", COSINE, [f"loss.label_smoothing={SMOOTHING}"], None, smoothed),
     "z_loss": ("qwen2", COSINE, [f"loss.z_coefficient={Z}"], None, with_z_loss),
+    "dft": ("qwen2", COSINE, ["loss.kind=dft"], None, dft),
     "recompute_every": ("qwen2", COSINE, ["memory.recompute=full", "memory.recompute_every=2"], None, tiny_models.loss_parts),
 }
 OF_WHOLE_TENSORS = ["muon", "adafactor", "8bit"]
@@ -178,7 +188,8 @@ def write_run(path, folder, family, optimizer, output):
         "device": "cpu", "model": {"path": str(folder / family), "dtype": "fp32"}, "tuning": {"kind": "full"},
         "data": {"train": [str(folder / "rows.jsonl")], "shuffle": False, "packing": False, "max_length": 64},
         "optimizer": {**optimizer, **steps.ADAMW},
-        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "log_every": 1, "save_every": 0, "output": str(output)},
+        "run": {"steps": steps.STEPS, "global_batch": steps.BATCH, "output": str(output)},
+        "save": {"every": 0}, "log": {"every": 1},
     }
     path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
     return path
@@ -260,7 +271,7 @@ def test_averaged_weights(ranks, rows, folder, record_errors):
     output = folder / f"ema-{ranks}"
     path = write_run(output.with_suffix(".yaml"), folder, "qwen2", COSINE, output)
     settings = [f"optimizer.ema={EMA}", *(["parallel.tensor=2", "parallel.zero=2"] if ranks > 1 else [])]
-    last = ["train", path, *words_of([*settings, "run.save_every=4"])]
+    last = ["train", path, *words_of([*settings, "save.every=4"])]
     # Ten steps, then again from the fourth: checkpoints after it are moved away.
     result = run_many(ranks if ranks > 1 else None, [last])
     assert (output / "final").exists(), failure_text(result)
@@ -307,7 +318,7 @@ def test_resumes(name, folder, ramped, references, rows, record_errors):
     """Ten steps under one layout, then again from the fourth under another. That of one layout has the same bits."""
     output = folder / f"resumed-{name}"
     path = write_run(output.with_suffix(".yaml"), folder, "qwen2", COSINE, output)
-    words = ["train", path, *words_of([*RESUMED[name], "run.save_every=4"])]
+    words = ["train", path, *words_of([*RESUMED[name], "save.every=4"])]
     result = run(None, words)
     assert (output / "final").exists(), failure_text(result)
     first = safetensors.torch.load_file(output / "final/model.safetensors")
@@ -336,6 +347,7 @@ REFUSED = [
     (["run.batch_ramp=[2, 1]"], "run.batch_ramp has 2 numbers"),
     (["run.batch_ramp=[1, 2, 9]"], "does not lead to run.global_batch = 4"),
     (["run.batch_ramp=[1, 1, 9]", "stage=dpo"], "run.batch_ramp = [1, 1, 9] is for stages pt and sft, not dpo"),
+    (["loss.kind=dft", "loss.z_coefficient=0.1"], "loss.z_coefficient = 0.1 is for loss.kind cross_entropy, not dft"),
     (["stage=dpo", "loss.label_smoothing=0.1"], "loss.label_smoothing = 0.1 is for stages pt and sft"),
     (["stage=dpo", "tuning.neftune_alpha=5"], "tuning.neftune_alpha = 5.0 is for stages pt and sft, not dpo"),
     (["memory.offload_activations=true"], "memory.offload_activations = true is for memory.recompute full, not none"),
@@ -350,11 +362,11 @@ REFUSED = [
     (["optimizer.lr_by_name=[embed_tokens]"], "is not REGEX=FACTOR"),
     (["optimizer.lr_by_name=['(=2']"], "is not a regular expression"),
     (["optimizer.lr_by_name=[q_proj.weight=2]"], "but they are one parameter here"),
-    (["run.early_stopping=2"], "run.early_stopping = 2 counts evaluations"),
-    (["run.final_from=best"], "run.final_from: best is the checkpoint with the lowest evaluation loss"),
-    (["run.early_stopping_threshold=1"], "run.early_stopping_threshold = 1.0 has no part in this run: run.early_stopping is 0"),
+    (["eval.early_stopping=2"], "eval.early_stopping = 2 counts evaluations"),
+    (["save.final_from=best"], "save.final_from: best is the checkpoint with the lowest evaluation loss"),
+    (["eval.early_stopping_threshold=1"], "eval.early_stopping_threshold = 1.0 has no part in this run: eval.early_stopping is 0"),
     (["run.steps=0", "run.epochs=0"], "run.epochs = 0 trains nothing"),
-    (["run.eval_every_epoch=true"], "run.eval_every_epoch has nothing to evaluate on"),
+    (["eval.every_epoch=true"], "eval.every_epoch has nothing to evaluate on"),
     (["tuning.exclude=[q_proj]"], "tuning.exclude = [q_proj] is for tuning.kind freeze or lora, not full"),
     (["tuning.kind=lora", "tuning.targets=['re:(']"], "is not a regular expression"),
     (["tuning.kind=lora", "tuning.targets=['re:q_proj']"], "matches the whole name of no module"),

@@ -186,7 +186,7 @@ SAME = ("loss", "grad_norm", "objective/kl", "loss/value_avg", "kl_coef")
 def test_resumed_runs_have_the_same_bits(kind, inputs):
     """With a reference that follows the policy, whose head it does not need; with an adapter."""
     follows = ["reference_sync.steps=2", "reference_sync.alpha=0.3"] if kind == "model" else []
-    one = case(["rl.group=4", "rl.kl_target=0.05", "rl.kl_horizon=20", "run.save_every=2", "run.deterministic=true",
+    one = case(["rl.group=4", "rl.kl_target=0.05", "rl.kl_horizon=20", "save.every=2", "run.deterministic=true",
                 "parallel.zero=2", *follows], rollouts="groups", lora=kind == "adapter")
     adamw = ["optimizer.name=adamw", "optimizer.lr=1e-3"]
     commands = [command(inputs, f"{kind} {name}", one, [*adamw, *more])

@@ -199,7 +199,7 @@ TEST(PolicyChecks, SizesDivideEachOther) {
       c.mutable_rl()->set_steps_per_generation(2);
       c.mutable_rl()->set_iterations(2);
       c.mutable_run()->set_steps(8);
-      c.mutable_run()->set_save_every(steps);
+      c.mutable_save()->set_every(steps);
     };
   };
   ExpectRefused(STAGE_GRPO, "parts the steps that share completions; wanted a multiple of", every(6));

@@ -19,7 +19,7 @@ TEST(TranslateLlamaFactory, DefaultsAreHuggingFaces) {
   EXPECT_DOUBLE_EQ(config.optimizer().weight_decay(), 0);
   EXPECT_DOUBLE_EQ(config.optimizer().beta2(), 0.999);
   EXPECT_DOUBLE_EQ(config.run().epochs(), 3);
-  EXPECT_EQ(config.run().save_every(), 500);
+  EXPECT_EQ(config.save().every(), 500);
   EXPECT_EQ(config.data().max_length(), 512);
 }
 
@@ -39,8 +39,8 @@ TEST(TranslateLlamaFactory, StepsAndRanks) {
   EXPECT_EQ(config.run().global_batch(), 32);
   EXPECT_DOUBLE_EQ(config.optimizer().warmup(), 0.1);
   EXPECT_EQ(config.run().steps(), 20);
-  EXPECT_EQ(config.run().save_every(), 0);
-  EXPECT_TRUE(config.run().save_every_epoch());
+  EXPECT_EQ(config.save().every(), 0);
+  EXPECT_TRUE(config.save().every_epoch());
   EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "warmup_steps: 7\nwarmup_ratio: 0.1\n"))
                 .optimizer()
                 .warmup(),

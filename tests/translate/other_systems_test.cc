@@ -93,11 +93,11 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
   EXPECT_DOUBLE_EQ(config.rl().beta(), 0.01);
   EXPECT_EQ(config.rl().loss(), "bnpo");
   EXPECT_DOUBLE_EQ(config.rl().delta(), 3);
-  EXPECT_EQ(config.run().save_every(), 0);
+  EXPECT_EQ(config.save().every(), 0);
   EXPECT_EQ(config.parallel().zero(), 3);
   EXPECT_EQ(config.optimizer().schedule(), LR_CONSTANT);
-  EXPECT_EQ(config.run().report_to(0), "wandb");
-  EXPECT_EQ(config.run().report_to(1), "mlflow");
+  EXPECT_EQ(config.log().report_to(0), "wandb");
+  EXPECT_EQ(config.log().report_to(1), "mlflow");
   const std::string refused =
       AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
   EXPECT_NE(refused.find("use_kl_in_reward"), std::string::npos) << refused;
@@ -119,8 +119,8 @@ TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
                            "actor_rollout_ref.rollout.val_kwargs.top_k=-1 custom_reward_function.path=/r/mine.py ";
   const Config config = ConfigOf(TranslatedCommand(line));
   EXPECT_EQ(config.data().valid_size(), 2);
-  EXPECT_EQ(config.run().eval_every(), 10) << "two updates each";
-  EXPECT_EQ(config.run().save_every(), 20);
+  EXPECT_EQ(config.eval().every(), 10) << "two updates each";
+  EXPECT_EQ(config.save().every(), 20);
   EXPECT_EQ(config.run().steps(), 40);
   EXPECT_TRUE(config.eval().at_start());
   EXPECT_EQ(config.eval().completions(), 4);
@@ -135,7 +135,7 @@ TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
                                                       "trainer.val_before_train=False "
                                                       "actor_rollout_ref.rollout.val_kwargs.n=4"));
   EXPECT_EQ(none.data().valid_size(), 0);
-  EXPECT_EQ(none.run().eval_every(), 0);
+  EXPECT_EQ(none.eval().every(), 0);
 }
 
 TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsARewardOfAFifth) {
@@ -202,7 +202,7 @@ TEST(TranslateVerlSft, DefaultsAreTheTrainersOwn) {
   EXPECT_DOUBLE_EQ(config.run().epochs(), 4);
   EXPECT_EQ(config.data().max_length(), 1024);
   EXPECT_EQ(config.parallel().zero(), 3);
-  EXPECT_TRUE(config.run().eval_every_epoch());
+  EXPECT_TRUE(config.eval().every_epoch());
   EXPECT_EQ(config.data().columns(0), "turns=messages");
   EXPECT_FALSE(config.data().packing());
   const Config megatron =

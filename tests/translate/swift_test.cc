@@ -38,8 +38,8 @@ TEST(TranslateSwift, DefaultsAreWrittenOut) {
 
 TEST(TranslateSwift, EvaluationsNeedDataAndFollowSaves) {
   const std::string line = "swift sft --model m --dataset d --max_length 64 --save_steps 50";
-  EXPECT_EQ(ConfigOf(TranslatedCommand(line)).run().eval_every(), 0);
-  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --split_dataset_ratio 0.01")).run().eval_every(), 50);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line)).eval().every(), 0);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + " --split_dataset_ratio 0.01")).eval().every(), 50);
   const Translation without = TranslatedCommand(line + " --eval_steps 20");
   EXPECT_NE(AllOf(without.left_out()).find("--eval_steps 20: there is no validation data"), std::string::npos);
 }

@@ -8,22 +8,23 @@ namespace trireme {
 
 void CheckBestEvaluation(const Config& config) {
   const RunConfig& run = config.run();
-  const bool evaluates = run.eval_every() > 0 || run.eval_every_epoch();
-  if (run.early_stopping() > 0 && !evaluates) {
-    throw InputError("run.early_stopping = ", run.early_stopping(),
-                     " counts evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
+  const EvalConfig& eval = config.eval();
+  const bool evaluates = eval.every() > 0 || eval.every_epoch();
+  if (eval.early_stopping() > 0 && !evaluates) {
+    throw InputError("eval.early_stopping = ", eval.early_stopping(),
+                     " counts evaluations, and this run has none; set eval.every or eval.every_epoch");
   }
-  if (run.final_from() == FINAL_FROM_BEST && !evaluates) {
-    throw InputError("run.final_from: best is the checkpoint with the lowest evaluation loss, and this run has no ",
-                     "evaluations; set run.eval_every or run.eval_every_epoch");
+  if (config.save().final_from() == FINAL_FROM_BEST && !evaluates) {
+    throw InputError("save.final_from: best is the checkpoint with the lowest evaluation loss, and this run has no ",
+                     "evaluations; set eval.every or eval.every_epoch");
   }
   if (run.steps() == 0 && run.epochs() == 0) {
     throw InputError("run.epochs = 0 trains nothing; set it above 0, or run.steps");
   }
 }
 
-BestEvaluation::BestEvaluation(const RunConfig& run, const checkpoint::Progress& before)
-    : patience_(run.early_stopping()), threshold_(run.early_stopping_threshold()), best_(before.best()) {}
+BestEvaluation::BestEvaluation(const EvalConfig& eval, const checkpoint::Progress& before)
+    : patience_(eval.early_stopping()), threshold_(eval.early_stopping_threshold()), best_(before.best()) {}
 
 bool BestEvaluation::Take(int64_t step, double loss) {
   const bool first = best_.step() == 0 || std::isnan(best_.loss());

@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-// Refuses run.early_stopping and run.final_from: best in a run that never evaluates, and a run of no epochs.
+// Refuses eval.early_stopping and save.final_from: best in a run that never evaluates, and a run of no epochs.
 void CheckBestEvaluation(const Config& config);
 
 class BestEvaluation {
  public:
   // before: of the checkpoint that the run resumes from; empty: there is none.
-  BestEvaluation(const RunConfig& run, const checkpoint::Progress& before);
+  BestEvaluation(const EvalConfig& eval, const checkpoint::Progress& before);
 
   // Whether this loss is the lowest so far.
   bool Take(int64_t step, double loss);
-  // The last run.early_stopping evaluations all had no lower loss than those before.
+  // The last eval.early_stopping evaluations all had no lower loss than those before.
   bool StopsRun() const;
   int64_t step() const { return best_.step(); }  // of the lowest; 0: there was no evaluation
   void AddTo(checkpoint::Progress& progress) const;

@@ -33,8 +33,7 @@ void CheckRunAnswers(const Config& config) {
   if (FactsOf(config).on_completions()) return;  // stages/evaluation_check.h
   CheckAnswerEvaluation(config);
   if (!config.eval().generate() || Evaluates(config)) return;
-  throw InputError(
-      "eval.generate is for evaluations, and this run has none; set run.eval_every or run.eval_every_epoch");
+  throw InputError("eval.generate is for evaluations, and this run has none; set eval.every or eval.every_epoch");
 }
 
 }  // namespace trireme

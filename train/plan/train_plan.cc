@@ -102,7 +102,7 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
   problems.Try([&] { CheckUpdate(config, world); });
   problems.Try([&] { CheckBestEvaluation(config); });
   problems.Try([&] { CheckRunAnswers(config); });
-  problems.Try([&] { CheckReportNames(config.run()); });
+  problems.Try([&] { CheckReportNames(config.log()); });
   CheckTrainingOptions(config, problems);
   problems.Try([&] { CheckTokens(config); });
   problems.Try([&] { CheckResume(config); });

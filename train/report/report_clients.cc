@@ -92,7 +92,7 @@ std::string WhyNotImportable(const std::string& package, double seconds) {
   if (status == 0) return "";
   if (WIFEXITED(status) && WEXITSTATUS(status) == kTimedOut)
     return Concat("that python3 has not imported after ", seconds, " s; see where it waits with: python3 -X ",
-                  "importtime -c 'import ", package, "', or take ", package, " out of run.report_to");
+                  "importtime -c 'import ", package, "', or take ", package, " out of log.report_to");
   while (!said.empty() && said.back() == '\n') said.pop_back();
   return Concat("that python3 cannot import (", said.empty() ? "it fails" : said.substr(said.rfind('\n') + 1),
                 "); install it with: python3 -m pip install ", package);
@@ -100,21 +100,21 @@ std::string WhyNotImportable(const std::string& package, double seconds) {
 
 }  // namespace
 
-void CheckReportNames(const RunConfig& run) {
+void CheckReportNames(const LogConfig& log) {
   std::vector<std::string> known = {kAlwaysThere};
   for (const ReportClient& client : AllClients()) known.push_back(client.name);
-  for (const std::string& name : run.report_to()) {
+  for (const std::string& name : log.report_to()) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const auto nearest = Nearest(name, known);
-    throw InputError("run.report_to: unknown '", name, "'; wanted some of ", Join(known),
+    throw InputError("log.report_to: unknown '", name, "'; wanted some of ", Join(known),
                      nearest ? Concat(". Did you mean ", *nearest, "?") : "");
   }
 }
 
-void CheckReportPackages(const RunConfig& run, double seconds) {
-  for (const ReportClient& client : ClientsIn(run.report_to())) {
+void CheckReportPackages(const LogConfig& log, double seconds) {
+  for (const ReportClient& client : ClientsIn(log.report_to())) {
     const std::string why = WhyNotImportable(client.name, seconds);
-    if (!why.empty()) throw InputError("run.report_to: ", client.name, " is a Python package ", why);
+    if (!why.empty()) throw InputError("log.report_to: ", client.name, " is a Python package ", why);
   }
 }
 

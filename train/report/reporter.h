@@ -18,7 +18,7 @@ struct ReportOptions {
   bool go_on = false;            // with the log that is there
   int64_t first_step = 1;        // of this start
   ScreenOptions screen = {};
-  std::vector<std::string> clients = {};  // run.report_to
+  std::vector<std::string> clients = {};  // log.report_to
   std::string project = {}, name = {};    // of the run there
   Json settings = Json::object();         // what is set, by key
 };

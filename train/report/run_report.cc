@@ -12,12 +12,12 @@
 namespace trireme {
 
 ReportOptions ReportOptionsOf(const Config& config, const ScreenOptions& screen) {
-  const RunConfig& run = config.run();
-  ReportOptions options{.output = run.output(),
+  const LogConfig& log = config.log();
+  ReportOptions options{.output = config.run().output(),
                         .screen = screen,
-                        .clients = {run.report_to().begin(), run.report_to().end()},
-                        .project = run.report_project(),
-                        .name = run.report_name()};
+                        .clients = {log.report_to().begin(), log.report_to().end()},
+                        .project = log.project(),
+                        .name = log.name()};
   if (options.name.empty())
     options.name = std::filesystem::absolute(options.output / ".").parent_path().filename().string();
   for (const KeyDifference& set : DifferingKeys(ParseConfig("", "defaults"), config)) {

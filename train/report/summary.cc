@@ -126,7 +126,7 @@ std::string EndSummary(const Config& config, const RunEnd& end, const LogCurves&
   }
   if (end.trained) {
     out << "done: step " << end.step << " of " << end.total_steps << ", " << ClockText(end.seconds)
-        << (end.early ? "; run.early_stopping ended the run: no " + better : "") << "\n";
+        << (end.early ? "; eval.early_stopping ended the run: no " + better : "") << "\n";
   } else {
     out << "already complete: step " << end.step << " of " << end.total_steps << "; nothing was trained\n";
   }

@@ -15,7 +15,7 @@ struct RunEnd {
   int64_t total_steps = 0;  // more than `step` if the run was asked to stop
   double seconds = 0;       // of this start
   bool trained = true;      // otherwise everything was already done before this start
-  bool early = false;       // run.early_stopping ended it
+  bool early = false;       // eval.early_stopping ended it
   int64_t final_step = 0;   // whose checkpoint became final/, where that is not the last one
 
   bool stopped() const { return step < total_steps && !early; }

@@ -47,7 +47,7 @@ namespace {
 
 // What is known of the best evaluation of earlier starts. A final/ from its checkpoint needs that checkpoint.
 checkpoint::Progress BestBefore(const Config& config, const RunStart& start) {
-  const bool needs_it = config.run().final_from() == FINAL_FROM_BEST;
+  const bool needs_it = config.save().final_from() == FINAL_FROM_BEST;
   const auto best = CheckpointPath(start.output, start.progress.best().step());
   if (!start.same_run || (needs_it && !std::filesystem::exists(best))) return {};
   return start.progress;
@@ -68,10 +68,10 @@ class Run {
         answers_(config_.eval().generate() && !FactsOf(config_).on_completions()
                      ? std::make_unique<AnswerEvaluator>(config_, *data_.valid)
                      : nullptr),
-        best_(config_.run(), BestBefore(config_, start_at_)),
+        best_(config_.eval(), BestBefore(config_, start_at_)),
         done_(start_at_.step),
         directory_(start_at_.output),
-        trace_(config_.run().trace() > 0 ? std::make_unique<Trace>() : nullptr),
+        trace_(config_.log().trace() > 0 ? std::make_unique<Trace>() : nullptr),
         session_(config_, {graph_, inputs.plan}, job, {.trace = trace_.get()}),
         trainer_(session_),
         method_(std::move(method)) {
@@ -83,7 +83,7 @@ class Run {
     saver_.emplace(trainer_, job,
                    RunSaverOptions{.output = directory_,
                                    .model = config_.model().path(),
-                                   .keep = config_.run().keep(),
+                                   .keep = config_.save().keep(),
                                    .weights_only = config_.save().weights_only(),
                                    .trained_only = graph_.adapter.has_value(),
                                    .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
@@ -120,7 +120,7 @@ class Run {
       stops = (asked || best_.StopsRun()) && method_->EndsWindow(done_);
       const bool last = stops || done_ == total_steps_;
       const int64_t steps_here = done_ - start_at_.step;
-      if (steps_here == config_.run().trace() || (last && steps_here < config_.run().trace())) WriteTrace();
+      if (steps_here == config_.log().trace() || (last && steps_here < config_.log().trace())) WriteTrace();
       if (last || SavesAt(done_, improved)) saver_->Save(ProgressAt(done_, logged.evaluation));
       if (WritesModelAt(done_)) WriteModel();
     }
@@ -203,7 +203,7 @@ class Run {
 
   // Whose checkpoint becomes final/.
   int64_t FinalStep() const {
-    const bool best = config_.run().final_from() == FINAL_FROM_BEST && best_.step() > 0;
+    const bool best = config_.save().final_from() == FINAL_FROM_BEST && best_.step() > 0;
     return best ? best_.step() : std::max(done_, start_at_.step);
   }
 
@@ -233,7 +233,7 @@ class Run {
     if (EvaluatesAt(step)) logged.evaluation = Evaluate(step);
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
-    if (report_) report_->Step(logged, IsDue(config_.run().log_every(), step));
+    if (report_) report_->Step(logged, IsDue(config_.log().every(), step));
     return logged;
   }
 
@@ -279,15 +279,15 @@ class Run {
   bool EndsEpoch(int64_t step) { return step == total_steps_ || method_->EndsEpoch(step); }
 
   bool EvaluatesAt(int64_t step) {
-    return IsDue(config_.run().eval_every(), step) || (config_.run().eval_every_epoch() && EndsEpoch(step));
+    return IsDue(config_.eval().every(), step) || (config_.eval().every_epoch() && EndsEpoch(step));
   }
 
   bool WritesModelAt(int64_t step) const { return IsDue(config_.save().hf_every(), step); }
 
   bool SavesAt(int64_t step, bool improved) {
-    const RunConfig& run = config_.run();
-    return IsDue(run.save_every(), step) || WritesModelAt(step) || (run.save_every_epoch() && EndsEpoch(step)) ||
-           (run.final_from() == FINAL_FROM_BEST && improved);
+    const SaveConfig& save = config_.save();
+    return IsDue(save.every(), step) || WritesModelAt(step) || (save.every_epoch() && EndsEpoch(step)) ||
+           (save.final_from() == FINAL_FROM_BEST && improved);
   }
 
   Evaluation Evaluate(int64_t step) {
@@ -423,7 +423,7 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                  std::unique_ptr<Method> method, const RunOptions& options) {
   RefuseUnsupported(config);
   RefuseNoOutput(config);
-  if (job.rank() == 0) CheckReportPackages(config.run());
+  if (job.rank() == 0) CheckReportPackages(config.log());
   const ScreenOptions screen = ScreenOf(job.under_mpi(), options.report);
   WithTorchErrors(
       [&] {

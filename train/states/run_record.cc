@@ -28,36 +28,22 @@ std::optional<Config> ReadRecord(const std::filesystem::path& output) {
 
 // Keys, or sections with their dot, that change how a run is computed or reported, but not what is
 // trained.
-constexpr std::string_view kOfNoEffect[] = {"device",
-                                            "parallel.",
-                                            "memory.",
-                                            "comm.",
-                                            "ops.",
-                                            "data.cache",
-                                            "run.output",
-                                            "run.log_every",
-                                            "run.save_every",
-                                            "run.eval_every",
-                                            "run.keep",
-                                            "run.resume",
-                                            "run.trace",
-                                            "run.deterministic",
-                                            "run.save_every_epoch",
-                                            "eval.",
-                                            "save.",
-                                            "run.report_to",
-                                            "run.report_project",
-                                            "run.report_name"};
+constexpr std::string_view kOfNoEffect[] = {
+    "device",     "parallel.",  "memory.",           "comm.", "ops.",  "data.cache",
+    "run.output", "run.resume", "run.deterministic", "eval.", "save.", "log."};
+// Of these sections, what does: when the run ends, and which of its models is final/.
+constexpr std::string_view kOfEffect[] = {"eval.early_stopping", "eval.early_stopping_threshold", "save.final_from"};
 
 bool HasEffect(const KeyDifference& difference) {
+  if (std::ranges::count(kOfEffect, difference.key) > 0) return true;
   return std::ranges::none_of(kOfNoEffect, [&](std::string_view known) {
     return known.ends_with('.') ? difference.key.starts_with(known) : difference.key == known;
   });
 }
 
-// Ended by run.early_stopping, which a later start may have changed.
+// Ended by eval.early_stopping, which a later start may have changed.
 bool EndedEarly(const Config& config, const RunStart& start) {
-  return start.same_run && BestEvaluation(config.run(), start.progress).StopsRun() &&
+  return start.same_run && BestEvaluation(config.eval(), start.progress).StopsRun() &&
          PathExists(start.output / "final");
 }
 

@@ -109,7 +109,7 @@ RunStart PrepareRun(const Config& config, Job& job) {
     for (const char* file : {"log.jsonl", "run.yaml", "final", "final_value", "events", "loss.svg", "rollouts.jsonl"})
       RefuseFile(start.output, file, WhyAnother(config));
   }
-  if (!start.same_run || config.run().trace() > 0) RefuseFile(start.output, "trace.json");
+  if (!start.same_run || config.log().trace() > 0) RefuseFile(start.output, "trace.json");
   std::vector<RunCheckpoint> damaged;
   if (passed_over.empty()) {
     RefuseNewer(start);

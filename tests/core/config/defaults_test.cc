@@ -25,6 +25,14 @@ parallel: {tensor: 1, pipeline: 1, context: 1, expert: 1, expert_tensor: 1, sequ
            # schedule: 1f1b | interleaved | zero_bubble | dualpipev;  context_method: ring | ulysses | hybrid
 memory: {recompute: none, offload_optimizer: false}      # recompute: none | selective | full
 optimizer: {lr: 1.0e-4, min_lr: 0, schedule: cosine, warmup: 0.0, weight_decay: 0.1, beta1: 0.9, beta2: 0.95, eps: 1.0e-8, clip: 1.0}
+run: {output: DIR, epochs: 1, steps: 0, global_batch: 16, micro_batch: 1, seed: 42, resume: auto}
+eval: {every: 0}
+save: {every: 500, keep: 3}
+log: {every: 1}
+)";
+
+// The keys of run as they were before eval, save and log had them.
+const char kFormerRun[] = R"(
 run: {output: DIR, epochs: 1, steps: 0, global_batch: 16, micro_batch: 1, log_every: 1, save_every: 500, eval_every: 0, keep: 3, seed: 42, resume: auto}
 )";
 
@@ -42,6 +50,12 @@ TEST(DefaultsTest, AreThoseOfTheExample) {
   EXPECT_TRUE(differencer.Compare(example, DefaultConfig())) << differences;
 }
 
+TEST(DefaultsTest, AreThoseOfAnExampleOfFormerNames) {
+  const std::string example = kExample;
+  Config former = ParseConfig(example.substr(0, example.find("run: {")) + kFormerRun, "former.yaml");
+  EXPECT_TRUE(MessageDifferencer::Equals(former, ParseConfig(kExample, "example.yaml")));
+}
+
 TEST(DefaultsTest, OfKeysBeyondTheExample) {
   const Config config = DefaultConfig();
   EXPECT_EQ(config.comm().buffer_mb(), 200);
@@ -49,7 +63,7 @@ TEST(DefaultsTest, OfKeysBeyondTheExample) {
   EXPECT_EQ(config.comm().exec_timeout_seconds(), 1836);
   EXPECT_EQ(config.comm().hang_report_seconds(), 60);
   EXPECT_FALSE(config.run().deterministic());
-  EXPECT_EQ(config.run().trace(), 0);
+  EXPECT_EQ(config.log().trace(), 0);
   EXPECT_EQ(config.run().on_nonfinite(), ON_NONFINITE_STOP);
   EXPECT_TRUE(config.data().shuffle());
   EXPECT_EQ(config.parallel().stage_layers_size(), 0);

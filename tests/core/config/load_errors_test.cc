@@ -53,11 +53,11 @@ const ErrorCase kFileCases[] = {
      {},
      "run.yaml:3: device: given twice, first in line 1; keep one"},
     {"DuplicateInSection",
-     "run:\n  seed: 1\n  keep: 2\n  seed: 1\n",
+     "run:\n  seed: 1\n  steps: 2\n  seed: 1\n",
      {},
      "run.yaml:4: run.seed: given twice, first in line 2; keep one"},
     {"DuplicateSection",
-     "run: {seed: 1}\nrun: {keep: 1}\n",
+     "run: {seed: 1}\nrun: {steps: 1}\n",
      {},
      "run.yaml:2: run: given twice, first in line 1; keep one"},
     {"KeyIsAList", "run:\n  [a, b]: 1\n", {}, "run.yaml:2: run: wanted a key, found a list"},
@@ -192,14 +192,14 @@ const ErrorCase kFileCases[] = {
     // several
     {"AllAtOnce",
      "stage: sftt\nparallel:\n  tensr: 2\n  zero: 9\nrun: {seed: x}\nrun: {}\n",
-     {"run.keep=-1", "nothing"},
+     {"save.keep=-1", "nothing"},
      "run.yaml:1: stage: wanted one of pt, sft, dpo, kto, orpo, simpo, cpo, rm, grpo, rloo, reinforce_plus_plus, gkd, "
      "ppo, bco, found 'sftt'\n"
      "run.yaml:3: parallel.tensr: unknown key; did you mean parallel.tensor?\n"
      "run.yaml:4: parallel.zero: wanted an integer from 0 to 3, found '9'\n"
      "run.yaml:5: run.seed: wanted an integer of 0 or more, found 'x'\n"
      "run.yaml:6: run: given twice, first in line 5; keep one\n"
-     "--set run.keep=-1: run.keep: wanted an integer of 0 or more, found '-1'\n"
+     "--set save.keep=-1: save.keep: wanted an integer of 0 or more, found '-1'\n"
      "--set nothing: wanted key=value, such as --set parallel.tensor=2"},
     {"IntegerItemIsText",
      "parallel: {stage_layers: [1, two]}\n",

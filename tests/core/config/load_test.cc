@@ -100,9 +100,9 @@ TEST(LoadTest, SetOverridesTheFileInOrder) {
 }
 
 TEST(LoadTest, SetTakesASectionAndKeepsItsOtherKeys) {
-  const Config config = ParseConfig("run: {seed: 1, keep: 9}\n", "x", {"run={seed: 2}"});
+  const Config config = ParseConfig("run: {seed: 1, steps: 9}\n", "x", {"run={seed: 2}"});
   EXPECT_EQ(config.run().seed(), 2);
-  EXPECT_EQ(config.run().keep(), 9);
+  EXPECT_EQ(config.run().steps(), 9);
 }
 
 TEST(LoadTest, SetValueMayHoldAnEqualsSign) {
@@ -140,16 +140,16 @@ TEST(LoadTest, BooleansAsInYaml) {
 }
 
 TEST(LoadTest, IntegersWithAnExponent) {
-  const Config config = ParseConfig("run: {steps: 1e3, save_every: 2.5E2, seed: 10e+2}", "x");
+  const Config config = ParseConfig("run: {steps: 1e3, seed: 10e+2}\nsave: {every: 2.5E2}", "x");
   EXPECT_EQ(config.run().steps(), 1000);
-  EXPECT_EQ(config.run().save_every(), 250);
+  EXPECT_EQ(config.save().every(), 250);
   EXPECT_EQ(config.run().seed(), 1000);
 }
 
 TEST(LoadTest, ReadsAFile) {
   const std::string path = testing::TempDir() + "trireme_load_test.yaml";
   std::ofstream(path) << "run: {seed: 7}\n";
-  EXPECT_EQ(LoadConfig(path, {"run.keep=1"}).run().seed(), 7);
+  EXPECT_EQ(LoadConfig(path, {"save.keep=1"}).run().seed(), 7);
   std::ofstream(path) << "";
   EXPECT_EQ(LoadConfig(path).run().seed(), 42);
 }

@@ -58,6 +58,31 @@ TEST(CrossEntropy, WeighsEachToken) {
   }
 }
 
+// A token's probability multiplies its loss and has no gradient of its own; the data's weights count beside it.
+TEST(CrossEntropy, WeighsEachTokenByItsProbability) {
+  for (const int64_t chunk_bytes : {1, 700, 1 << 20}) {
+    for (const bool weighted : {false, true}) {
+      HeadProblem p(at::kFloat);
+      if (weighted) p.input.weights = at::rand({p.tokens}) * 3;
+      const at::Tensor wide = p.hidden.to(at::kDouble).requires_grad_();
+      const at::Tensor wide_weight = p.whole.to(at::kDouble).requires_grad_();
+      const at::Tensor log_probs = wide.mm(wide_weight.narrow(0, 0, p.vocabulary).t()).log_softmax(1);
+      at::Tensor losses = at::nll_loss(log_probs, p.input.labels, {}, at::Reduction::None, kNotTrained);
+      losses = losses * at::exp(-losses.detach());
+      if (weighted) losses = losses * p.input.weights;
+      const at::Tensor wanted = losses.sum() / 4;
+      torch::autograd::backward({wanted}, {at::ones_like(wanted)});
+
+      const CrossEntropy objective({.chunk_bytes = chunk_bytes, .by_probability = true});
+      const HeadRun run = RunObjective(objective, p, {.totals = {.trained = 4}});
+      EXPECT_LT(RelativeError(run.output.sums.at("loss"), wanted.detach()), 1e-5);
+      EXPECT_LT(RelativeError(run.hidden_gradient, wide.grad()), 1e-5);
+      // Added to 1 in fp32, of which a gradient of unlikely tokens is a small part.
+      EXPECT_LT(RelativeError(run.weight_gradient, wide_weight.grad().narrow(0, p.first(), p.shard_rows)), 1e-4);
+    }
+  }
+}
+
 TEST(CrossEntropy, NothingTrained) {
   HeadProblem p(at::kFloat);
   p.input.labels.fill_(kNotTrained);

@@ -189,11 +189,11 @@ TEST_F(ReportClients, ADirectoryOrAServerOfTheUsersIsTrackios) {
   EXPECT_TRUE(Told("trackio", kTrackio).starts_with("init [null, "));
 }
 
-std::string ErrorOf(const std::function<void(const RunConfig&)>& check, const std::string& name) {
-  RunConfig run;
-  run.add_report_to(name);
+std::string ErrorOf(const std::function<void(const LogConfig&)>& check, const std::string& name) {
+  LogConfig log;
+  log.add_report_to(name);
   try {
-    check(run);
+    check(log);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
     return error.what();
@@ -204,24 +204,24 @@ std::string ErrorOf(const std::function<void(const RunConfig&)>& check, const st
 TEST_F(ReportClients, UnknownNamesAreRefused) {
   EXPECT_EQ(ErrorOf(CheckReportNames, "tensorboard") + ErrorOf(CheckReportNames, "wandb"), "");
   EXPECT_EQ(ErrorOf(CheckReportNames, "wanbd"),
-            "run.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab, mlflow, trackio. Did you mean "
+            "log.report_to: unknown 'wanbd'; wanted some of tensorboard, wandb, swanlab, mlflow, trackio. Did you mean "
             "wandb?");
 }
 
 // Without an end to the wait this test would not end.
 TEST_F(ReportClients, PackagesWhoseImportWaitsAreRefused) {
   std::ofstream(folder_ / "wandb.py") << "import time\ntime.sleep(100000)\n";
-  const std::string said = ErrorOf([](const RunConfig& run) { CheckReportPackages(run, 1); }, "wandb");
+  const std::string said = ErrorOf([](const LogConfig& log) { CheckReportPackages(log, 1); }, "wandb");
   EXPECT_NE(said.find("wandb is a Python package that python3 has not imported after 1 s"), std::string::npos) << said;
-  EXPECT_NE(said.find("take wandb out of run.report_to"), std::string::npos) << said;
+  EXPECT_NE(said.find("take wandb out of log.report_to"), std::string::npos) << said;
 }
 
 TEST_F(ReportClients, PackagesThatCannotBeImportedAreRefused) {
-  const auto check_packages = [](const RunConfig& run) { CheckReportPackages(run); };
+  const auto check_packages = [](const LogConfig& log) { CheckReportPackages(log); };
   std::ofstream(folder_ / "wandb.py") << "raise ImportError('broken')\n";
   EXPECT_EQ(
       ErrorOf(check_packages, "wandb"),
-      "run.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
+      "log.report_to: wandb is a Python package that python3 cannot import (ImportError: broken); install it with: "
       "python3 -m pip install wandb");
   std::ofstream(folder_ / "wandb.py") << "";
   EXPECT_EQ(ErrorOf(check_packages, "wandb") + ErrorOf(check_packages, "tensorboard"), "");

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <numeric>
 #include <sstream>
@@ -123,8 +124,8 @@ class LoopTest : public testing::Test {
                                     "run.steps=6",
                                     "run.global_batch=2",
                                     "run.micro_batch=1",
-                                    "run.save_every=0",
-                                    "run.log_every=1",
+                                    "save.every=0",
+                                    "log.every=1",
                                     "run.seed=3",
                                     "tuning.kind=full",
                                     "optimizer.lr=0.01",
@@ -173,7 +174,7 @@ std::string ErrorOf(const std::function<void()>& run) {
 
 TEST_F(LoopTest, AsksTheMethodStepByStep) {
   Script method;
-  Train(method, "whole", {"run.save_every=4", "run.eval_every=3"});
+  Train(method, "whole", {"save.every=4", "eval.every=3"});
   const std::vector<std::string> wanted = {"open",      "begin",     "start",     "prepare",   "pass 1",    "updated 1",
                                            "pass 2",    "updated 2", "pass 3",    "updated 3", "evaluate",  "pass 4",
                                            "updated 4", "pass 5",    "updated 5", "pass 6",    "updated 6", "evaluate"};
@@ -195,13 +196,13 @@ TEST_F(LoopTest, AsksTheMethodStepByStep) {
   EXPECT_EQ(log[2]["eval_certainty"], 0.5);
 
   Script again;
-  Train(again, "whole", {"run.save_every=4", "run.eval_every=3"});
+  Train(again, "whole", {"save.every=4", "eval.every=3"});
   EXPECT_EQ(again.asked, std::vector<std::string>{"open"}) << "the run is complete";
 }
 
 TEST_F(LoopTest, EvaluatesBeforeTheFirstStep) {
   Script method;
-  Train(method, "early", {"eval.at_start=true", "run.save_every=4"});
+  Train(method, "early", {"eval.at_start=true", "save.every=4"});
   ASSERT_GT(method.asked.size(), 6u);
   EXPECT_EQ(method.asked[4], "evaluate");
   EXPECT_EQ(method.asked[5], "pass 1");
@@ -217,7 +218,7 @@ TEST_F(LoopTest, EvaluatesBeforeTheFirstStep) {
 
 TEST_F(LoopTest, EpochsAreTheMethods) {
   Script method;
-  Train(method, "epochs", {"run.save_every_epoch=true", "run.eval_every_epoch=true"});
+  Train(method, "epochs", {"save.every_epoch=true", "eval.every_epoch=true"});
   EXPECT_EQ(Saved("epochs"), (std::vector<int64_t>{4, 6}));
   EXPECT_EQ(std::ranges::count(method.asked, "evaluate"), 2);
 }
@@ -240,6 +241,21 @@ TEST_F(LoopTest, StopsWhereAWindowEndsAndGoesOn) {
   EXPECT_EQ(std::ranges::count(resumed.asked, "pass 4"), 1);
   EXPECT_EQ(Log("stopped").size(), 6u);
   EXPECT_TRUE(FinalWeights("stopped") == FinalWeights("whole")) << "as if it had never been stopped";
+}
+
+// Its record is as a program wrote it whose section run had keys that are now those of eval, save and log.
+TEST_F(LoopTest, ARunOfFormerNamesGoesOn) {
+  Script first, resumed;
+  Train(first, "former", {"run.steps=4"});
+  const std::string former = "run: {steps: 4, global_batch: 2, seed: 3, save_every: 0, log_every: 1, keep: 3}\n";
+  std::ofstream(Output("former") / "run.yaml") << former;
+  Train(resumed, "former");
+  EXPECT_EQ(resumed.started_from, 4);
+  EXPECT_EQ(Log("former").size(), 6u);
+  EXPECT_EQ(ReadTextFile((Output("former") / "run-1.yaml").string()), former);
+  const std::string record = ReadTextFile((Output("former") / "run.yaml").string());
+  EXPECT_NE(record.find("save:\n  every: 0\n"), std::string::npos) << record;
+  EXPECT_EQ(record.find("save_every"), std::string::npos);
 }
 
 TEST_F(LoopTest, AStepThatCannotBeginLosesNothing) {
@@ -291,10 +307,10 @@ TEST_F(LoopTest, SavesWeightsAlone) {
 TEST_F(LoopTest, WritesHuggingFaceDirectoriesAlongTheWay) {
   Script method, resumed;
   Train(method, "short", {"run.steps=4", "optimizer.schedule=constant"});
-  Train(resumed, "along", {"save.hf_every=4", "run.keep=1", "optimizer.schedule=constant"});
+  Train(resumed, "along", {"save.hf_every=4", "save.keep=1", "optimizer.schedule=constant"});
   EXPECT_TRUE(ReadTextFile((Output("along") / "hf-4/model.safetensors").string()) == FinalWeights("short"));
   EXPECT_TRUE(ReadTextFile((Output("along") / "hf-6/model.safetensors").string()) == FinalWeights("along"));
-  EXPECT_EQ(Saved("along"), std::vector<int64_t>{6}) << "run.keep removes checkpoints, not these";
+  EXPECT_EQ(Saved("along"), std::vector<int64_t>{6}) << "save.keep removes checkpoints, not these";
 }
 
 TEST_F(LoopTest, CheckpointsHaveTheMethodsOtherModels) {

@@ -62,9 +62,33 @@ TEST_F(RunRecordTest, CompleteMeansAllStepsTheSameSettingsAndTheModel) {
   EXPECT_EQ(Refusal(ConfigOf({}), At(20), 20), "not complete") << "final is missing";
   fs::create_directories(output_ / "final");
   EXPECT_EQ(Refusal(ConfigOf({}), At(20), 20), "complete");
-  EXPECT_EQ(Refusal(ConfigOf({"parallel.tensor=2", "run.keep=1", "comm.buffer_mb=1"}), At(20), 20), "complete");
+  EXPECT_EQ(Refusal(ConfigOf({"parallel.tensor=2", "save.keep=1", "comm.buffer_mb=1"}), At(20), 20), "complete");
   EXPECT_EQ(Refusal(ConfigOf({"optimizer.lr=1"}), At(19), 20), "not complete");
   EXPECT_EQ(Refusal(ConfigOf({}), At(20, /*same_run=*/false), 20), "not complete");
+}
+
+// As a program wrote it whose section run had keys that are now those of eval, save and log.
+TEST_F(RunRecordTest, OneOfFormerNamesIsRead) {
+  std::ofstream(output_ / "run.yaml") << "run:\n  output: " << output_.string()
+                                      << "\n  save_every: 7\n  keep: 5\n  eval_every: 3\n  early_stopping: 2\n"
+                                         "  final_from: best\n  log_every: 4\n  report_to: [wandb]\n  seed: 9\n";
+  const std::vector<std::string> same = {
+      "save.every=7", "save.keep=5",           "eval.every=3", "eval.early_stopping=2",
+      "log.every=4",  "log.report_to=[wandb]", "run.seed=9",   "save.final_from=best"};
+  EXPECT_EQ(ToText(DifferencesFromRecord(output_, ConfigOf(same))), "");
+  ASSERT_TRUE(ResumedSettings(ConfigOf(same).run()).has_value());
+  EXPECT_EQ(ResumedSettings(ConfigOf(same).run())->save().every(), 7);
+  fs::create_directories(output_ / "final");
+  EXPECT_EQ(Refusal(ConfigOf(same), At(20), 20), "complete");
+  for (const auto& [changed, said] : {std::pair{"eval.early_stopping=3", "eval.early_stopping was 2, now 3"},
+                                      std::pair{"save.final_from=last", "save.final_from was best, now last"}}) {
+    std::vector<std::string> other = same;
+    other.emplace_back(changed);
+    EXPECT_NE(Refusal(ConfigOf(other), At(20), 20).find(said), std::string::npos) << changed;
+  }
+  std::vector<std::string> shown = same;
+  shown.insert(shown.end(), {"log.every=9", "save.every=8", "eval.every=4", "log.trace=2"});
+  EXPECT_EQ(Refusal(ConfigOf(shown), At(20), 20), "complete") << "when it reports does not change what it trains";
 }
 
 TEST_F(RunRecordTest, RefusalsNameWhatDiffers) {

@@ -12,8 +12,8 @@ Config OneAnswerPerRow(const Config& config) {
   data.mutable_data()->set_loss(LOSS_LAST_ROUND);
   // Evaluations read prompts.
   data.mutable_data()->clear_valid();
-  data.mutable_run()->set_eval_every(0);
-  data.mutable_run()->set_eval_every_epoch(false);
+  data.mutable_eval()->set_every(0);
+  data.mutable_eval()->set_every_epoch(false);
   data.mutable_eval()->set_at_start(false);
   return data;
 }

@@ -114,7 +114,7 @@ Prompts OpenPrompts(const Config& config, const DataPlace& place) {
 void OpenValidPrompts(const Config& config, const DataPlace& place, Prompts& prompts) {
   if (!Evaluates(config)) {
     if (!config.data().valid().empty() && place.reports) {
-      TRIREME_LOG(WARNING) << "the validation data is not used; set run.eval_every";
+      TRIREME_LOG(WARNING) << "the validation data is not used; set eval.every";
     }
     return;
   }
