@@ -43,8 +43,8 @@ constexpr std::string_view kRead[] = {"alpha_pattern", "bias", "init_lora_weight
                                       "peft_type",     "r",    "rank_pattern",      "target_parameters"};
 constexpr std::string_view kFlags[] = {"ensure_weight_tying", "use_dora", "use_rslora"};
 constexpr std::string_view kUnsupportedFlags[] = {"fan_in_fan_out", "lora_bias", "use_qalora"};
-// What the file is and how it was trained and started; which modules have pairs is what the tensors say.
-constexpr std::string_view kWithoutEffectOnPairs[] = {
+// What the file is and how it was trained and started; which modules have adapters is what the tensors say.
+constexpr std::string_view kWithoutEffectOnAdapters[] = {
     "auto_mapping",   "base_model_name_or_path", "corda_config",   "eva_config",      "exclude_modules",
     "inference_mode", "layers_pattern",          "loftq_config",   "lora_dropout",    "lora_ga_config",
     "megatron_core",  "layers_to_transform",     "merge_weights",  "modules_to_save", "peft_version",
@@ -58,7 +58,7 @@ bool IsOneOf(const std::string_view (&keys)[N], std::string_view key) {
 
 // The rule of config.json: a key is read, listed, or refused.
 void CheckKey(const std::string& key, const Json& value, const std::string& where) {
-  if (value.is_null() || key.starts_with('_') || IsOneOf(kRead, key) || IsOneOf(kWithoutEffectOnPairs, key)) return;
+  if (value.is_null() || key.starts_with('_') || IsOneOf(kRead, key) || IsOneOf(kWithoutEffectOnAdapters, key)) return;
   const bool unsupported = IsOneOf(kUnsupportedFlags, key);
   if (unsupported || IsOneOf(kFlags, key)) {
     if (!value.is_boolean()) {
@@ -73,7 +73,7 @@ void CheckKey(const std::string& key, const Json& value, const std::string& wher
       key, ", which is ignored");
 }
 
-// A rank of a pair, of the key r or of a pattern.
+// A rank of an adapter, of the key r or of a pattern.
 void CheckRank(const Json& value, const std::string& where, const std::string& key) {
   if (value.is_number_integer() && value.get<int64_t>() >= 1) return;
   throw InputError(where, ": ", key, " is ", value.dump().substr(0, 60), "; wanted a positive integer");

@@ -36,7 +36,7 @@ class AdapterConfig {
   double RankOf(const std::string& module) const { return Of(ranks_, "r", module); }
   bool rslora() const { return Is("use_rslora"); }
   bool dora() const { return Is("use_dora"); }
-  // PEFT's word for a start that has changed the weights beside the pairs, "pissa"; empty: they are the model's.
+  // PEFT's word for a start that has changed the weights beside the adapters, "pissa"; empty: they are the model's.
   std::string init() const;
   // Whether a trained embedding stays tied to the head.
   bool ties() const { return Is("ensure_weight_tying"); }
@@ -60,7 +60,8 @@ class AdapterConfig {
 // The config of the plan; `base` is the base model.
 std::string AdapterConfigText(const AdapterPlan& plan, const std::string& base);
 
-// The config of pairs that started from their weights as a config of plain ones, of twice the rank and the same scale.
+// The config of adapters that started from their weights as a config of plain ones, of twice the rank and the same
+// scale.
 std::string DoubledConfigText(const std::string& text, const std::string& where);
 
 }  // namespace trireme

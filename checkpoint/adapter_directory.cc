@@ -30,7 +30,7 @@ std::string Before(const std::string& name, std::string_view ending) {
 }
 
 // The scale is alpha / r: tensors of another rank than the config's would be scaled wrongly, and PEFT refuses them.
-void CheckPairRank(const std::string& where, const Shape& a, const Shape& b, int64_t rank) {
+void CheckAdapterRank(const std::string& where, const Shape& a, const Shape& b, int64_t rank) {
   if (a.size() == 2 && b.size() == 2 && a[0] == rank && b[1] == rank) return;
   throw InputError(where, ": A ", ShapeText(a), " and B ", ShapeText(b), " are of another rank; its config says ", rank,
                    " (r, rank_pattern)");
@@ -38,25 +38,25 @@ void CheckPairRank(const std::string& where, const Shape& a, const Shape& b, int
 
 }  // namespace
 
-std::optional<PairNames> PairOf(const std::string& name) {
+std::optional<AdapterTensorNames> AdapterTensorNamesOf(const std::string& name) {
   for (const auto& [a, b, embedding] :
        {std::tuple{kFirst, kSecond, false}, std::tuple{kEmbeddingFirst, kEmbeddingSecond, true}}) {
     std::string module = name.ends_with(a) ? Before(name, a) : Before(name, b);
     if (module.empty() && !embedding) module = Before(name, kMagnitude);
     if (module.empty()) continue;
-    return PairNames{module, module + std::string(a), module + std::string(b), embedding,
-                     module + std::string(kMagnitude)};
+    return AdapterTensorNames{module, module + std::string(a), module + std::string(b), embedding,
+                              module + std::string(kMagnitude)};
   }
   return std::nullopt;
 }
 
-// The two pairs of a layer's experts. Which of the two is nested in the other depends on the order in which
+// The two adapters of a layer's experts. Which of the two is nested in the other depends on the order in which
 // PEFT wrapped them.
 struct AdapterDirectory::FusedExperts {
-  std::map<bool, TensorView> a, b;  // by whether it is the inner pair
+  std::map<bool, TensorView> a, b;  // by whether it is the inner adapter
 };
 
-AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts, PairForm form)
+AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts, AdapterForm form)
     : directory_(directory), experts_(experts) {
   if (IsCheckpoint(directory)) {
     OpenCheckpoint(form);
@@ -65,33 +65,32 @@ AdapterDirectory::AdapterDirectory(const std::filesystem::path& directory, const
   const std::string config = (directory / kAdapterConfigFile).string();
   config_ = std::make_unique<AdapterConfig>(ReadTextFile(config), config);
   if (!config_->init().empty()) {
-    throw InputError(
-        config, ": init_lora_weights is \"", config_->init(),
-        "\": the adapter belongs beside weights that have lost what its pairs started from; save it as plain "
-        "LoRA (PEFT's path_initial_model_for_weight_conversion)");
+    throw InputError(config, ": init_lora_weights is \"", config_->init(),
+                     "\": the adapter belongs beside weights that have lost what it started from; save it as plain "
+                     "LoRA (PEFT's path_initial_model_for_weight_conversion)");
   }
   file_ = std::make_unique<SafetensorsFile>(directory / kAdapterWeightsFile);
   ReadFile();
 }
 
-void AdapterDirectory::OpenCheckpoint(PairForm form) {
+void AdapterDirectory::OpenCheckpoint(AdapterForm form) {
   const std::string where = directory_.string();
   files_ = std::make_unique<HfDirectory>(directory_);
   const std::string& text = files_->store()->manifest().adapter_config();
   if (text.empty()) throw InputError(where, ": is a checkpoint of a model, not of an adapter");
   config_ = std::make_unique<AdapterConfig>(text, where);
-  if (config_->init().empty() || form == PairForm::kAsTrained) return;
+  if (config_->init().empty() || form == AdapterForm::kAsTrained) return;
   config_ = std::make_unique<AdapterConfig>(DoubledConfigText(text, where), where);
   for (const std::string& name : files_->Names()) {
-    const std::optional<PairNames> pair = PairOf(name);
-    if (pair && name == pair->a) DoublePair(*pair);
+    const std::optional<AdapterTensorNames> adapter = AdapterTensorNamesOf(name);
+    if (adapter && name == adapter->a) DoubleAdapter(*adapter);
   }
 }
 
 // W - s B₀A₀ + s BA is the model's weight plus s [B, -B₀] [A; A₀].
-void AdapterDirectory::DoublePair(const PairNames& pair) {
-  views_[pair.a] = Doubled(pair.a, /*stacked=*/true);
-  views_[pair.b] = Doubled(pair.b, /*stacked=*/false);
+void AdapterDirectory::DoubleAdapter(const AdapterTensorNames& adapter) {
+  views_[adapter.a] = Doubled(adapter.a, /*stacked=*/true);
+  views_[adapter.b] = Doubled(adapter.b, /*stacked=*/false);
 }
 
 // With its start below it; or with the negated one at its right.
@@ -145,7 +144,7 @@ void AdapterDirectory::Take(const std::string& name, const TensorView& view) {
   constexpr std::string_view kWrapped = ".base_layer.weight";
   const std::string wrapped = Before(name, kWrapped);
   const bool unknown = name.find("lora_") != std::string::npos || name.find("token_adapter") != std::string::npos;
-  if (!PairOf(name) && unknown) {
+  if (!AdapterTensorNamesOf(name) && unknown) {
     throw InputError(
         file_->path().string(), ": '", name,
         "' is not supported; only lora_A, lora_B and lora_magnitude_vector of linear and embedding weights are");
@@ -165,7 +164,7 @@ void AdapterDirectory::Split(const std::string& stem, const FusedExperts& fused)
     const auto other = fused.a.find(!inner);
     const bool gate_up = other != fused.a.end() ? other->second.shape[1] * 2 == b->second.shape[0]
                                                 : config_->TargetsParameter("gate_up_proj");
-    SplitPair(stem, a, b->second, gate_up);
+    SplitFused(stem, a, b->second, gate_up);
   }
 }
 
@@ -178,7 +177,7 @@ struct AdapterDirectory::Part {
 
 // A is [experts, rank, in] and B [out, rank, experts], each with two dims flattened into one. Gate and up
 // read all ranks, or half of them each if the file's metadata says so.
-void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up) {
+void AdapterDirectory::SplitFused(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up) {
   const std::string module = stem + (gate_up ? ".gate_up_proj" : ".down_proj");
   const auto rank = static_cast<int64_t>(config_->RankOf(module));
   const auto said = file_->metadata().find(kGateUpKey);
@@ -209,7 +208,7 @@ void AdapterDirectory::SplitPair(const std::string& stem, const TensorView& a, c
   }
 }
 
-// A projection that had no pair when the file was written has zeros in both matrices.
+// A projection that had no adapter when the file was written has zeros in both matrices.
 void AdapterDirectory::DropEmptyBlock(const std::string& stem, const std::string& word, int64_t experts) {
   std::vector<std::string> names;
   for (int64_t expert = 0; expert < experts; ++expert) {
@@ -244,24 +243,25 @@ AdapterPlan AdapterDirectory::Plan() const {
                    .init = config_->init(),
                    .dora = config_->dora()};
   for (const std::string& name : Names()) {
-    const std::optional<PairNames> pair = PairOf(name);
-    if (!pair) {
+    const std::optional<AdapterTensorNames> adapter = AdapterTensorNamesOf(name);
+    if (!adapter) {
       plan.saved.insert(name.substr(0, name.rfind('.')));
       continue;
     }
-    if (!Has(pair->a) || !Has(pair->b)) {
-      throw InputError(FileOf(name).string(), ": '", pair->module, ".weight': its A or B is missing");
+    if (!Has(adapter->a) || !Has(adapter->b)) {
+      throw InputError(FileOf(name).string(), ": '", adapter->module, ".weight': its A or B is missing");
     }
-    if (Has(pair->magnitude) != plan.dora) {
-      throw InputError(FileOf(name).string(), ": '", pair->magnitude, "' is ", plan.dora ? "missing" : "there",
+    if (Has(adapter->magnitude) != plan.dora) {
+      throw InputError(FileOf(name).string(), ": '", adapter->magnitude, "' is ", plan.dora ? "missing" : "there",
                        ", but use_dora of its config is ", plan.dora ? "true" : "false");
     }
-    const auto alpha = alphas_.find(pair->module);  // of experts that files fuse, whose ranks are checked by then
-    plan.modules[pair->module] = {.rank = Describe(pair->a).shape.at(0),
-                                  .alpha = alpha == alphas_.end() ? config_->AlphaOf(pair->module) : alpha->second};
+    const auto alpha = alphas_.find(adapter->module);  // of experts that files fuse, whose ranks are checked by then
+    plan.modules[adapter->module] = {
+        .rank = Describe(adapter->a).shape.at(0),
+        .alpha = alpha == alphas_.end() ? config_->AlphaOf(adapter->module) : alpha->second};
     if (alpha == alphas_.end()) {
-      CheckPairRank(FileOf(name).string() + ": '" + pair->module + ".weight'", Describe(pair->a).shape,
-                    Describe(pair->b).shape, static_cast<int64_t>(config_->RankOf(pair->module)));
+      CheckAdapterRank(FileOf(name).string() + ": '" + adapter->module + ".weight'", Describe(adapter->a).shape,
+                       Describe(adapter->b).shape, static_cast<int64_t>(config_->RankOf(adapter->module)));
     }
   }
   return plan;

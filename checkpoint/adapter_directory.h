@@ -25,24 +25,24 @@ struct ExpertNames {
 };
 
 // Metadata of a file in which gate and up of all experts are blocks of twice the rank, so that they are read
-// as two pairs again.
+// as two adapters again.
 inline constexpr char kGateUpKey[] = "experts.gate_up", kGateUpBlocks[] = "blocks";
 
-// Before the name of a pair's tensor in a checkpoint: what it was when training started, where that was taken away from
-// the weights beside it.
+// Before the name of an adapter's tensor in a checkpoint: what it was when training started, where that was taken away
+// from the weights beside it.
 inline constexpr char kInitialState[] = "initial";
 
-// The tensors of a low-rank pair.
-struct PairNames {
+// The tensors of a LoRA adapter.
+struct AdapterTensorNames {
   std::string module, a, b;
   bool embedding = false;      // the weight is (B·A) transposed
   std::string magnitude = {};  // of DoRA
 };
-// The pair that a tensor belongs to; nullopt if it is a weight of its own.
-std::optional<PairNames> PairOf(const std::string& name);
+// The adapter that a tensor belongs to; nullopt if it is a weight of its own.
+std::optional<AdapterTensorNames> AdapterTensorNamesOf(const std::string& name);
 
-// How a checkpoint shows pairs that started from the weights beside them.
-enum class PairForm {
+// How a checkpoint shows adapters that started from the weights beside them.
+enum class AdapterForm {
   kPlain,      // beside the model's own weights: of twice the rank, the start taken away again
   kAsTrained,  // as the run has them, beside weights that have lost the start
 };
@@ -50,11 +50,11 @@ enum class PairForm {
 class AdapterDirectory : public TensorSource {
  public:
   explicit AdapterDirectory(const std::filesystem::path& directory, const ExpertNames& experts = {},
-                            PairForm form = PairForm::kPlain);
+                            AdapterForm form = AdapterForm::kPlain);
 
   const std::filesystem::path& path() const { return directory_; }
   const AdapterConfig& config() const { return *config_; }
-  // The pairs' modules with rank and alpha, and the modules it replaces. Refuses a pair without its A or B.
+  // The adapters' modules with rank and alpha, and the modules it replaces. Refuses an adapter without its A or B.
   AdapterPlan Plan() const;
 
   // Without those of a value head, which is no part of an adapter.
@@ -67,12 +67,12 @@ class AdapterDirectory : public TensorSource {
  private:
   struct FusedExperts;
   void ReadFile();
-  void OpenCheckpoint(PairForm form);
-  void DoublePair(const PairNames& pair);
+  void OpenCheckpoint(AdapterForm form);
+  void DoubleAdapter(const AdapterTensorNames& adapter);
   TensorView Doubled(const std::string& name, bool stacked);
   void Take(const std::string& name, const TensorView& view);
   void Split(const std::string& stem, const FusedExperts& fused);
-  void SplitPair(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up);
+  void SplitFused(const std::string& stem, const TensorView& a, const TensorView& b, bool gate_up);
   struct Part;
   void TakePart(const std::string& name, const TensorView& a, const TensorView& b, const Part& part);
   void DropEmptyBlock(const std::string& stem, const std::string& word, int64_t experts);

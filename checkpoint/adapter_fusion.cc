@@ -46,7 +46,7 @@ std::vector<float> Values(const AdapterDirectory& adapter, const std::string& na
   return values;
 }
 
-// Writes one layer's pair, block by block. Blocks without a projection stay zero.
+// Writes one layer's adapter, block by block. Blocks without a projection stay zero.
 class Fusion {
  public:
   Fusion(const AdapterDirectory& adapter, const AdapterPlan& plan, const std::vector<std::string>& words,
@@ -60,23 +60,23 @@ class Fusion {
   }
   bool empty() const { return first_ == nullptr; }
 
-  FusedPair Fuse(const std::string& parameter, bool inner) {
+  FusedModule Fuse(const std::string& parameter, bool inner) {
     const std::string stem = NameInTransformers(first_->stem) + (inner ? ".base_layer" : "");
-    pair_ = {.parameter = Concat(NameInTransformers(first_->stem), ".", parameter),
-             .a_name = stem + ".lora_A.weight",
-             .b_name = stem + ".lora_B.weight",
-             .module = CommonModule()};
+    fused_ = {.parameter = Concat(NameInTransformers(first_->stem), ".", parameter),
+              .a_name = stem + ".lora_A.weight",
+              .b_name = stem + ".lora_B.weight",
+              .module = CommonModule()};
     const Shape a = adapter_.Describe(first_->OfExpert(0) + ".lora_A.weight").shape;
     const Shape b = adapter_.Describe(first_->OfExpert(0) + ".lora_B.weight").shape;
     const auto blocks = static_cast<int64_t>(blocks_.size());
-    pair_.a_shape = {first_->experts * pair_.module.rank, a.at(1)};
-    pair_.b_shape = {blocks * b.at(0), pair_.module.rank * first_->experts};
-    pair_.a.resize(static_cast<size_t>(Elements(pair_.a_shape)));
-    pair_.b.resize(static_cast<size_t>(Elements(pair_.b_shape)));
+    fused_.a_shape = {first_->experts * fused_.module.rank, a.at(1)};
+    fused_.b_shape = {blocks * b.at(0), fused_.module.rank * first_->experts};
+    fused_.a.resize(static_cast<size_t>(Elements(fused_.a_shape)));
+    fused_.b.resize(static_cast<size_t>(Elements(fused_.b_shape)));
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t expert = 0; expert < first_->experts; ++expert) Put(block, expert);
     }
-    return std::move(pair_);
+    return std::move(fused_);
   }
 
  private:
@@ -96,13 +96,13 @@ class Fusion {
     const std::string name = from->OfExpert(expert);
     const std::vector<float> a = Values(adapter_, name + ".lora_A.weight");
     const std::vector<float> b = Values(adapter_, name + ".lora_B.weight");
-    const int64_t rank = from->module.rank, in = pair_.a_shape[1], columns = pair_.b_shape[1];
+    const int64_t rank = from->module.rank, in = fused_.a_shape[1], columns = fused_.b_shape[1];
     const auto blocks = static_cast<int64_t>(blocks_.size());
-    const int64_t rows = pair_.b_shape[0] / blocks, first_rank = block * (pair_.module.rank / blocks);
-    std::copy(a.begin(), a.end(), pair_.a.begin() + (expert * pair_.module.rank + first_rank) * in);
+    const int64_t rows = fused_.b_shape[0] / blocks, first_rank = block * (fused_.module.rank / blocks);
+    std::copy(a.begin(), a.end(), fused_.a.begin() + (expert * fused_.module.rank + first_rank) * in);
     const auto scale = static_cast<float>(plan_.ScaleOf(from->module) / plan_.ScaleOf(first_->module));
     for (int64_t row = 0; row < rows; ++row) {
-      float* to = pair_.b.data() + (block * rows + row) * columns + expert;
+      float* to = fused_.b.data() + (block * rows + row) * columns + expert;
       for (int64_t i = 0; i < rank; ++i) to[(first_rank + i) * from->experts] = b[row * rank + i] * scale;
     }
   }
@@ -111,20 +111,20 @@ class Fusion {
   const AdapterPlan& plan_;
   std::vector<const Projection*> blocks_;
   const Projection* first_ = nullptr;
-  FusedPair pair_;
+  FusedModule fused_;
 };
 
-std::vector<FusedPair> FuseLayers(const AdapterDirectory& adapter, const AdapterPlan& plan) {
-  std::vector<FusedPair> pairs;
+std::vector<FusedModule> FuseLayers(const AdapterDirectory& adapter, const AdapterPlan& plan) {
+  std::vector<FusedModule> adapters;
   for (const auto& [stem, layer] : ExpertLayers(plan)) {
     for (const ExpertNames& names : kNamings) {
       Fusion gate_up(adapter, plan, {names.gate, names.up}, layer), down(adapter, plan, {names.down}, layer);
       // PEFT wraps the first of a module's parameters first.
-      if (!gate_up.empty()) pairs.push_back(gate_up.Fuse("gate_up_proj", /*inner=*/!down.empty()));
-      if (!down.empty()) pairs.push_back(down.Fuse("down_proj", /*inner=*/false));
+      if (!gate_up.empty()) adapters.push_back(gate_up.Fuse("gate_up_proj", /*inner=*/!down.empty()));
+      if (!down.empty()) adapters.push_back(down.Fuse("down_proj", /*inner=*/false));
     }
   }
-  return pairs;
+  return adapters;
 }
 
 std::string LastWord(const std::string& name) { return name.substr(name.rfind('.') + 1); }
@@ -154,19 +154,19 @@ class Patterns {
   Json& config_;
 };
 
-void NameExperts(const std::vector<FusedPair>& pairs, std::set<std::string>& parameters, Patterns& patterns) {
+void NameExperts(const std::vector<FusedModule>& adapters, std::set<std::string>& parameters, Patterns& patterns) {
   std::map<std::string, std::set<std::pair<int64_t, double>>> kinds;
-  for (const FusedPair& pair : pairs) {
-    parameters.insert(pair.parameter);
-    kinds[InEveryLayer(pair.parameter)].emplace(pair.module.rank, pair.module.alpha);
+  for (const FusedModule& adapter : adapters) {
+    parameters.insert(adapter.parameter);
+    kinds[InEveryLayer(adapter.parameter)].emplace(adapter.module.rank, adapter.module.alpha);
   }
-  for (const FusedPair& pair : pairs) {
-    const std::string each = InEveryLayer(pair.parameter);
-    patterns.Name(kinds[each].size() == 1 ? each : pair.parameter, pair.module);
+  for (const FusedModule& adapter : adapters) {
+    const std::string each = InEveryLayer(adapter.parameter);
+    patterns.Name(kinds[each].size() == 1 ? each : adapter.parameter, adapter.module);
   }
 }
 
-std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan, const std::vector<FusedPair>& pairs) {
+std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan, const std::vector<FusedModule>& adapters) {
   Json config = one_by_one;
   Patterns patterns(config);
   std::set<std::string> modules, parameters;
@@ -182,7 +182,7 @@ std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan, const s
       patterns.Name(own, module);
     }
   }
-  NameExperts(pairs, parameters, patterns);
+  NameExperts(adapters, parameters, patterns);
   config["target_modules"] = modules;
   config["target_parameters"] = parameters;
   config["lora_dropout"] = 0.0;  // PEFT has none before parameters, and refuses an adapter that sets it
@@ -193,8 +193,8 @@ std::string FusedConfig(const Json& one_by_one, const AdapterPlan& plan, const s
 
 FusedAdapter FuseExperts(const AdapterDirectory& adapter) {
   const AdapterPlan plan = adapter.Plan();
-  FusedAdapter fused{.pairs = FuseLayers(adapter, plan), .config = {}};
-  fused.config = FusedConfig(adapter.config().json(), plan, fused.pairs);
+  FusedAdapter fused{.adapters = FuseLayers(adapter, plan), .config = {}};
+  fused.config = FusedConfig(adapter.config().json(), plan, fused.adapters);
   return fused;
 }
 

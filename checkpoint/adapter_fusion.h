@@ -1,5 +1,5 @@
-// Fuses experts' low-rank pairs, one by one in a checkpoint, into the two tensors per layer in which PEFT
-// stores them with transformers 5: gate|up and down of all experts. Gate and up keep a pair each, as blocks
+// Fuses experts' LoRA adapters, one by one in a checkpoint, into the two tensors per layer in which PEFT
+// stores them with transformers 5: gate|up and down of all experts. Gate and up keep an adapter each, as blocks
 // of twice the rank. adapter_directory.h reads such tensors.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace trireme {
 
 // One of the two, with its rank and alpha.
-struct FusedPair {
+struct FusedModule {
   std::string parameter;  // "model.layers.0.mlp.experts.gate_up_proj", as transformers names it
   std::string a_name, b_name;
   AdapterModule module = {};
@@ -20,7 +20,7 @@ struct FusedPair {
 };
 
 struct FusedAdapter {
-  std::vector<FusedPair> pairs;
+  std::vector<FusedModule> adapters;
   std::string config;  // adapter_config.json
 };
 

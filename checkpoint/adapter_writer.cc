@@ -43,7 +43,9 @@ class Tensors {
   std::vector<TensorToWrite> tensors_;
 };
 
-bool IsExperts(const std::string& name) { return PairOf(name) && name.find(".experts.") != std::string::npos; }
+bool IsExperts(const std::string& name) {
+  return AdapterTensorNamesOf(name) && name.find(".experts.") != std::string::npos;
+}
 
 // The dtype of the experts' tensors.
 DType TypeOfExperts(const AdapterDirectory& adapter) {
@@ -54,9 +56,9 @@ DType TypeOfExperts(const AdapterDirectory& adapter) {
 }
 
 void AddFused(const FusedAdapter& fused, DType dtype, Tensors& tensors) {
-  for (const FusedPair& pair : fused.pairs) {
-    tensors.Add(pair.a_name, DType::kFp32, pair.a_shape, pair.a.data(), dtype);
-    tensors.Add(pair.b_name, DType::kFp32, pair.b_shape, pair.b.data(), dtype);
+  for (const FusedModule& adapter : fused.adapters) {
+    tensors.Add(adapter.a_name, DType::kFp32, adapter.a_shape, adapter.a.data(), dtype);
+    tensors.Add(adapter.b_name, DType::kFp32, adapter.b_shape, adapter.b.data(), dtype);
   }
 }
 

@@ -57,9 +57,9 @@ std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, in
 LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base, const ExpertNames& experts)
     : files_(directory, experts), plan_(files_.Plan()) {
   for (const std::string& name : files_.Names()) {
-    const std::optional<PairNames> pair = PairOf(name);
-    if (pair) {
-      pairs_.emplace(pair->module + ".weight", *pair);
+    const std::optional<AdapterTensorNames> adapter = AdapterTensorNamesOf(name);
+    if (adapter) {
+      adapters_.emplace(adapter->module + ".weight", *adapter);
     } else if (name == kScoreTensor && !base.Has(name)) {
       added_.insert(name);
     } else {
@@ -67,7 +67,7 @@ LoraAdapter::LoraAdapter(const std::filesystem::path& directory, const HfDirecto
     }
   }
   for (const std::string& name : replaced_) CheckReplaced(name, base);
-  for (const auto& [name, pair] : pairs_) CheckPair(name, pair, base);
+  for (const auto& [name, adapter] : adapters_) CheckAdapter(name, adapter, base);
 }
 
 std::string LoraAdapter::Where(const std::string& name) const { return files_.path().string() + ": '" + name + "'"; }
@@ -82,14 +82,16 @@ void LoraAdapter::CheckReplaced(const std::string& name, const HfDirectory& base
                    ShapeText(base.Describe(name).shape), "; is the adapter for another model?");
 }
 
-void LoraAdapter::CheckPair(const std::string& name, const PairNames& pair, const HfDirectory& base) const {
+void LoraAdapter::CheckAdapter(const std::string& name, const AdapterTensorNames& adapter,
+                               const HfDirectory& base) const {
   if (!base.Has(name)) {
     throw InputError(Where(name), ": ", base.path().string(), " has no such weight; is the adapter for another model?");
   }
-  const Shape shape = base.Describe(name).shape, a = files_.Describe(pair.a).shape, b = files_.Describe(pair.b).shape;
+  const Shape shape = base.Describe(name).shape, a = files_.Describe(adapter.a).shape,
+              b = files_.Describe(adapter.b).shape;
   const bool matrices = a.size() == 2 && b.size() == 2 && shape.size() == 2;
-  const Shape wanted = !matrices ? Shape{} : pair.embedding ? Shape{a[1], b[0]} : Shape{b[0], a[1]};
-  const bool lengths = !plan_.dora || (matrices && files_.Describe(pair.magnitude).shape == Shape{shape[0]});
+  const Shape wanted = !matrices ? Shape{} : adapter.embedding ? Shape{a[1], b[0]} : Shape{b[0], a[1]};
+  const bool lengths = !plan_.dora || (matrices && files_.Describe(adapter.magnitude).shape == Shape{shape[0]});
   if (matrices && lengths && a[0] == b[1] && wanted == shape) return;
   throw InputError(Where(name), ": A ", ShapeText(a), " and B ", ShapeText(b), " do not fit the weight ",
                    ShapeText(shape), "; is the adapter for another model?");
@@ -97,17 +99,17 @@ void LoraAdapter::CheckPair(const std::string& name, const PairNames& pair, cons
 
 void LoraAdapter::Apply(const std::string& name, std::vector<float>& values) const {
   if (replaced_.contains(name)) values = Wide(files_.Find(name));
-  const auto found = pairs_.find(name);
-  if (found == pairs_.end()) return;
-  const PairNames& pair = found->second;
-  const std::vector<float> a = Wide(files_.Find(pair.a)), b = Wide(files_.Find(pair.b));
-  const AdapterModule& module = plan_.modules.at(pair.module);
+  const auto found = adapters_.find(name);
+  if (found == adapters_.end()) return;
+  const AdapterTensorNames& adapter = found->second;
+  const std::vector<float> a = Wide(files_.Find(adapter.a)), b = Wide(files_.Find(adapter.b));
+  const AdapterModule& module = plan_.modules.at(adapter.module);
   const auto inputs = static_cast<int64_t>(a.size()) / module.rank,
              outputs = static_cast<int64_t>(b.size()) / module.rank;
   const double scale = plan_.ScaleOf(module);
-  if (!pair.embedding) {
+  if (!adapter.embedding) {
     AddMatMul(a, b, scale, module.rank, values);
-    if (plan_.dora) ScaleRows(Wide(files_.Find(pair.magnitude)), values);
+    if (plan_.dora) ScaleRows(Wide(files_.Find(adapter.magnitude)), values);
     return;
   }
   // (B·A) transposed is Aᵀ·Bᵀ.

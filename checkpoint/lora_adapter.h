@@ -20,23 +20,23 @@ class LoraAdapter : public TensorChange {
   // Refuses an adapter whose tensors do not fit `base`, or that uses more than plain LoRA.
   LoraAdapter(const std::filesystem::path& directory, const HfDirectory& base, const ExpertNames& experts = {});
 
-  bool Changes(const std::string& name) const override { return pairs_.contains(name) || replaced_.contains(name); }
+  bool Changes(const std::string& name) const override { return adapters_.contains(name) || replaced_.contains(name); }
   void Apply(const std::string& name, std::vector<float>& values) const override;
   // A reward model's value head, on a base that has none.
   const TensorSource* Adds(const std::string& name) const override { return added_.contains(name) ? &files_ : nullptr; }
   std::vector<std::string> Added() const override { return {added_.begin(), added_.end()}; }
 
-  const std::map<std::string, PairNames>& pairs() const { return pairs_; }  // keyed by the base's weight
+  const std::map<std::string, AdapterTensorNames>& adapters() const { return adapters_; }  // keyed by the base's weight
   size_t replaced() const { return replaced_.size(); }
 
  private:
   void CheckReplaced(const std::string& name, const HfDirectory& base) const;
-  void CheckPair(const std::string& name, const PairNames& pair, const HfDirectory& base) const;
+  void CheckAdapter(const std::string& name, const AdapterTensorNames& adapter, const HfDirectory& base) const;
   std::string Where(const std::string& name) const;
 
   AdapterDirectory files_;
   AdapterPlan plan_;
-  std::map<std::string, PairNames> pairs_;
+  std::map<std::string, AdapterTensorNames> adapters_;
   std::set<std::string> replaced_, added_;
 };
 

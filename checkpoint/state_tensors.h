@@ -1,4 +1,4 @@
-// StateTensors: one state of a checkpoint's trained tensors, such as what pairs started with, by the tensors' names.
+// StateTensors: one state of a checkpoint's trained tensors, such as what adapters started with, by the tensors' names.
 #pragma once
 
 #include <string>

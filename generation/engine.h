@@ -32,8 +32,8 @@ struct EngineOptions {
   int64_t max_total_tokens = 0;
   int64_t block_size = kCacheBlock;
   bool prefix_cache = true;
-  // Rows without an adapter use the session's own pairs. false: they use the model without them, and rows may name
-  // adapters; the pairs may change meanwhile.
+  // Rows without an adapter use the session's own adapters. false: they use the model without them, and rows may name
+  // adapters; the adapters may change meanwhile.
   bool own_adapter = true;
   // The session's layout splits sequences (parallel.context), for training: the ranks that do repeat each other's steps
   // here. false: such a layout is refused.

@@ -10,7 +10,7 @@ namespace trireme {
 
 StepPipeline::StepPipeline(Session& session, KeyValueCache& cache, bool own_adapter)
     : session_(session), cache_(cache), own_adapter_(own_adapter), stages_(session.plan().placement.stages()) {
-  // Recordings are of passes with the session's own pairs, if it has any.
+  // Recordings are of passes with the session's own adapters, if it has any.
   const bool same = own_adapter || !session.graph().adapter;
   if (same && RecordedSteps::WhyNot(session).empty()) recorded_ = std::make_unique<RecordedSteps>(session, cache);
 }

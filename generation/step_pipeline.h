@@ -30,7 +30,7 @@ struct EngineStep {
 
 class StepPipeline {
  public:
-  // `session` and `cache` outlive it. own_adapter: the session's own pairs take part.
+  // `session` and `cache` outlive it. own_adapter: the session's own adapters take part.
   StepPipeline(Session& session, KeyValueCache& cache, bool own_adapter);
 
   int stages() const { return stages_; }

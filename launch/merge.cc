@@ -54,7 +54,7 @@ void Merge(const Arguments& arguments, Job& job) {
   }
   ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
-  std::cout << "merged " << adapter.pairs().size() << " adapted and " << adapter.replaced() << " replaced weights"
+  std::cout << "merged " << adapter.adapters().size() << " adapted and " << adapter.replaced() << " replaced weights"
             << (adapter.Added().empty() ? "" : " and the value head") << " into " << arguments.value("to") << "\n";
 }
 

@@ -70,8 +70,9 @@ std::vector<Option> TrainingOptions() {
                "--train-directory; by default 8"},
       {.name = "train-together",
        .value_name = "N",
-       .help = "adapters whose requests may share a pass; each costs device memory for a copy of its pairs and their "
-               "gradients; by default 8, or --train-max-models if that is less"},
+       .help =
+           "adapters whose requests may share a pass; each costs device memory for a copy of its adapters and their "
+           "gradients; by default 8, or --train-max-models if that is less"},
       {.name = "train-quota-models",
        .value_name = "N",
        .help = "adapters that one API key may train at once; by default as many as there are"},

@@ -17,7 +17,8 @@ namespace trireme {
 
 std::vector<Option> TrainingOptions();
 int64_t BodyLimit(const Arguments& arguments);
-// Before the model is planned: with --train the session gets pairs to train. Refuses options that do not go together.
+// Before the model is planned: with --train the session gets adapters to train. Refuses options that do not go
+// together.
 void PrepareTraining(const Arguments& arguments, Config& config);
 
 class ServeTraining {

@@ -97,8 +97,8 @@ void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph) {
   const std::set<std::string> known = NamesOf(graph);
   for (const std::string& name : adapter.Names()) {
     if (IsValueHead(name)) continue;
-    const std::optional<PairNames> pair = PairOf(name);
-    const std::string weight = pair ? pair->module + ".weight" : name;
+    const std::optional<AdapterTensorNames> names = AdapterTensorNamesOf(name);
+    const std::string weight = names ? names->module + ".weight" : name;
     const bool tied = HasTiedHead(graph) && weight == "lm_head.weight";
     if (!tied && !known.contains(weight)) RefuseName(adapter.FileOf(name).string(), name, graph, known);
   }

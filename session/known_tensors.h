@@ -18,7 +18,7 @@ bool IsUnused(const std::string& name, const LayerGraph& graph);
 void RefuseUnknownTensors(const HfDirectory& directory, const LayerGraph& graph);
 // Rejects a directory that lacks a tensor of the graph. Experts may be fused in one tensor.
 void RefuseMissingTensors(const HfDirectory& directory, const LayerGraph& graph);
-// For an adapter's checkpoint: rejects pairs and weights of modules that the graph does not have.
+// For an adapter's checkpoint: rejects adapters and weights of modules that the graph does not have.
 void RefuseUnknownModules(const HfDirectory& adapter, const LayerGraph& graph);
 
 // What a run's checkpoint holds.

@@ -194,10 +194,10 @@ void FillBucket(const Bucket& bucket, const HfDirectory* files, const LayerGraph
   }
 }
 
-void SealLayer(std::vector<Bucket*>& layer, const PairStart* start) {
+void SealLayer(std::vector<Bucket*>& layer, const AdapterStart* start) {
   std::vector<Weights::Entry*> entries;
   for (const Bucket* bucket : layer) entries.insert(entries.end(), bucket->entries().begin(), bucket->entries().end());
-  if (start != nullptr) StartPairs(entries, *start);
+  if (start != nullptr) StartAdapters(entries, *start);
   for (Bucket* bucket : layer) bucket->SealValues();
   layer.clear();
 }

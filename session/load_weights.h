@@ -11,7 +11,7 @@
 #include "parallel/graph/graph.h"
 #include "parallel/layers/weights.h"
 #include "parallel/sharding/bucket.h"
-#include "session/pair_start.h"
+#include "session/adapter_start.h"
 
 namespace trireme {
 
@@ -31,13 +31,13 @@ void WarnOfUnequalCopies(const HfDirectory& directory, const LayerGraph& graph);
 struct ValueSources {
   std::string directory = {};                // a Hugging Face directory or a checkpoint; empty: all are random
   uint64_t seed = 0;                         // of the random weights
-  const TensorSource* adapter = nullptr;     // of the adapter's trained weights; nullptr: random pairs
+  const TensorSource* adapter = nullptr;     // of the adapter's trained weights; nullptr: a random one
   const TensorSource* value_head = nullptr;  // of a value head that stands apart; nullptr: none does
-  const PairStart* start = nullptr;          // of random pairs, from the weights beside them; nullptr: they stay random
+  const AdapterStart* start = nullptr;  // of random adapters, from the weights beside them; nullptr: they stay random
 };
 
 // Fills all of a rank's buckets, once after they were allocated, layer by layer: under zero 3 only one layer is
-// gathered. Collective with a start of pairs.
+// gathered. Collective with a start of adapters.
 void FillBuckets(const std::vector<Bucket*>& buckets, const LayerGraph& graph, int rank, const ValueSources& sources);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of every pair, also of those whose layers are on other ranks.
+// Of every adapter, also of those whose layers are on other ranks.
 void CheckShapes(const LayerGraph& graph, const AdapterDirectory& adapter, const std::string& model) {
   for (const Layer& layer : graph.layers) {
     for (const Parameter& parameter : ParametersOf(graph, layer, {})) {
@@ -27,18 +27,18 @@ void CheckShapes(const LayerGraph& graph, const AdapterDirectory& adapter, const
   }
 }
 
-// Rows use the adapter's pairs instead of those that a session may train.
-LayerGraph WithoutPairs(LayerGraph graph) {
+// Rows use an adapter of their own instead of those that a session may train.
+LayerGraph WithoutAdapters(LayerGraph graph) {
   graph.adapter.reset();
   for (Layer& layer : graph.layers) layer.low_rank.clear();
   return graph;
 }
 
-// Rows of a step are tokens there, patches in a tower: its pairs are a whole model's, not a row's.
-void RefuseTowerPairs(const LayerGraph& adapted, const AdapterDirectory& adapter) {
+// Rows of a step are tokens there, patches in a tower: its adapters are a whole model's, not a row's.
+void RefuseTowerAdapters(const LayerGraph& adapted, const AdapterDirectory& adapter) {
   for (size_t i = 0; i < EmbeddingIndex(adapted); ++i) {
     if (adapted.layers[i].low_rank.empty()) continue;
-    throw InputError(adapter.path().string(), ": has pairs in the vision tower or its aligner (",
+    throw InputError(adapter.path().string(), ": has adapters in the vision tower or its aligner (",
                      adapted.layers[i].name,
                      "), which rows of other adapters share; serve the merged model (trireme merge), or the adapter "
                      "alone as --model");
@@ -59,13 +59,13 @@ LayerGraph GraphWithRowAdapter(const LayerGraph& graph, const AdapterDirectory& 
                      ": is a DoRA adapter (use_dora), whose magnitudes rows of other adapters do not "
                      "have; serve the merged model (trireme merge), or the adapter alone as --model");
   }
-  LayerGraph adapted = WithoutPairs(graph);
+  LayerGraph adapted = WithoutAdapters(graph);
   try {
     ApplyAdapter(adapted, plan);
   } catch (const Error& error) {
     throw InputError(adapter.path().string(), ": ", error.what(), "; is the adapter for another model?");
   }
-  RefuseTowerPairs(adapted, adapter);
+  RefuseTowerAdapters(adapted, adapter);
   CheckShapes(adapted, adapter, model);
   return adapted;
 }

@@ -1,5 +1,5 @@
 // A LoRA adapter that is to be used by some rows of a generation pass, checked against the model before anything is
-// loaded: the model's graph with the adapter's pairs. Reads the adapter's names and shapes, no weights; no torch.
+// loaded: the model's graph with it. Reads the adapter's names and shapes, no weights; no torch.
 #pragma once
 
 #include <string>

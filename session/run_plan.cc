@@ -100,14 +100,14 @@ ParallelSizes SizesOf(const ParallelConfig& parallel) {
           .replicas = parallel.replicas()};
 }
 
-bool StartsPairs(const TuningConfig& tuning) {
+bool StartsAdapters(const TuningConfig& tuning) {
   return tuning.kind() == TUNING_LORA && (tuning.init() != ADAPTER_INIT_LORA || tuning.dora());
 }
 
 bool UsesStageGroup(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer();
   return optimizer.name() == "muon" || optimizer.name() == "adafactor" || optimizer.moments() == MOMENTS_8BIT ||
-         StartsPairs(config.tuning());
+         StartsAdapters(config.tuning());
 }
 
 GroupPlan GroupsOf(const Config& config, const Grids& grids) {

@@ -19,8 +19,8 @@ namespace trireme {
 ParallelSizes SizesOf(const ParallelConfig& parallel);
 TensorSplit SplitOf(const ParallelConfig& parallel);
 
-// Whether pairs of a new adapter start from the weights beside them (session/pair_start.h).
-bool StartsPairs(const TuningConfig& tuning);
+// Whether new adapters start from the weights beside them (session/adapter_start.h).
+bool StartsAdapters(const TuningConfig& tuning);
 // Whether whole tensors are put together over the ranks of a pipeline stage.
 bool UsesStageGroup(const Config& config);
 

@@ -89,13 +89,13 @@ void Session::DrawWeights(uint64_t seed, const TensorSource* adapter, const Tens
 }
 
 void Session::FillWeights(ValueSources sources, const TensorSource* initial) {
-  std::optional<PairStart> start;
-  if (sources.adapter == nullptr && StartsPairs(config_.tuning())) {
-    start.emplace(PairStart{.adapter = *graph_.adapter,
-                            .stage = groups().Get("stage"),
-                            .rank = job_.rank(),
-                            .seed = sources.seed,
-                            .initial = initial});
+  std::optional<AdapterStart> start;
+  if (sources.adapter == nullptr && StartsAdapters(config_.tuning())) {
+    start.emplace(AdapterStart{.adapter = *graph_.adapter,
+                               .stage = groups().Get("stage"),
+                               .rank = job_.rank(),
+                               .seed = sources.seed,
+                               .initial = initial});
     sources.start = &*start;
   }
   FillBuckets(model_->buckets(), graph_, job_.rank(), sources);

@@ -52,10 +52,10 @@ class Session {
   // Initial weights, once, before the first pass: those of config.model.path with the adapter named in
   // config.tuning, or with model.init random drawn from run.seed. Collective.
   void TakeWeights();
-  // The same with these files of an adapter; nullptr: none, its pairs are drawn, or start from the weights beside them:
+  // The same with these files of an adapter; nullptr: none, adapters are drawn, or start from the weights beside them:
   // as `initial` has them, if it is not the first start.
   void TakeWeights(const TensorSource* adapter, const TensorSource* initial = nullptr);
-  // The same from elsewhere: an empty directory draws them; without files of an adapter its pairs are drawn.
+  // The same from elsewhere: an empty directory draws them; without files of an adapter adapters are drawn.
   void LoadWeights(const std::string& directory, const TensorSource* adapter = nullptr,
                    const TensorSource* initial = nullptr);
   void DrawWeights(uint64_t seed, const TensorSource* adapter = nullptr, const TensorSource* initial = nullptr);

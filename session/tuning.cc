@@ -71,7 +71,7 @@ AdapterPlan AdapterPlanOf(const LayerGraph& graph, const TuningConfig& tuning) {
   return plan;
 }
 
-// Of how pairs start, and of DoRA.
+// Of how adapters start, and of DoRA.
 void RefuseWrongStart(const TuningConfig& tuning) {
   const bool starts = tuning.init() != ADAPTER_INIT_LORA;
   const std::string init = Concat("tuning.init ", starts ? InitOf(tuning) : "");
@@ -80,7 +80,7 @@ void RefuseWrongStart(const TuningConfig& tuning) {
                      " has its own weights; remove one");
   }
   if (starts && tuning.dora()) {
-    throw InputError(init, " and tuning.dora do not go together: the pairs of DoRA start at zero; remove one");
+    throw InputError(init, " and tuning.dora do not go together: the adapters of DoRA start at zero; remove one");
   }
 }
 
@@ -109,7 +109,8 @@ ExpertNames ExpertNamesOf(const LayerGraph& graph) {
   for (const Layer& layer : graph.layers) {
     const DecoderSpec* decoder = DecoderOf(layer.spec);
     if (decoder == nullptr || !decoder->experts || !layer.hf_names.contains("experts.gate.weight")) continue;
-    if (layer.hf_names.at("experts.gate.weight").find("{expert}") == std::string::npos) continue;  // stacked: no pairs
+    if (layer.hf_names.at("experts.gate.weight").find("{expert}") == std::string::npos)
+      continue;  // stacked: no adapters
     const auto word = [&](const char* role, int place) { return Word(layer.hf_names.at(role), place); };
     return {.block = word("experts.gate.weight", 3),  // model.layers.0.BLOCK
             .gate = word("experts.gate.weight", -2),

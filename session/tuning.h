@@ -24,7 +24,7 @@ void ApplyMultiToken(LayerGraph& graph, const Config& config);
 // modules_to_save replace those of the configuration. This is what a run records.
 TuningConfig ResolveTuning(const TuningConfig& tuning, const LayerGraph& graph);
 
-// Freezes what is not trained and adds low-rank pairs to the targets. Does nothing for full tuning.
+// Freezes what is not trained and adds LoRA adapters to the targets. Does nothing for full tuning.
 void ApplyTuning(LayerGraph& graph, const TuningConfig& tuning);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// AdapterPlan: a LoRA adapter as plain values: which modules have a low-rank pair, and which are trained
-// in full. Adapter files belong to checkpoint/, the layers to parallel/; this is what they share.
+// AdapterPlan: the LoRA adapters of a run or of a file as plain values: which modules have one, and which are
+// trained in full. Adapter files belong to checkpoint/, the layers to parallel/; this is what they share.
 #pragma once
 
 #include <cmath>
@@ -23,10 +23,10 @@ struct AdapterPlan {
   std::map<std::string, AdapterModule> modules;  // by name, "model.layers.0.self_attn.q_proj"
   std::set<std::string> saved = {};              // modules trained in full (modules_to_save), "lm_head"
   bool rslora = false;                           // alpha / √rank instead
-  double dropout = 0;                            // of the pairs' inputs, during training
+  double dropout = 0;                            // of the adapters' inputs, during training
   std::set<std::string> targets = {};            // the modules by last name component where unambiguous, as PEFT does
   bool tied = false;  // if the embedding is in `saved`, the head shares its weight, as in the model
-  // How pairs start if that takes something away from the weights beside them, as PEFT's init_lora_weights says it:
+  // How adapters start if that takes something away from the weights beside them, as PEFT's init_lora_weights says it:
   // "pissa", "pissa_niter_4", "olora"; empty: it does not.
   std::string init = {};
   bool dora = false;  // each module has a magnitude for every output, too

@@ -34,7 +34,7 @@ struct Parameter {
   std::vector<HfTensor> hf;
   Initial initial;
   bool trained = true;     // false: no gradient and no optimizer state
-  bool added = false;      // not part of the model, such as a low-rank pair: absent from a model's files
+  bool added = false;      // not part of the model, such as a LoRA adapter: absent from a model's files
   bool is_buffer = false;  // small but precision-sensitive, as a router's correction bias: fp32 and not sharded
   std::optional<PackedStorage> packed = {};  // stored in 4 or 8 bits a weight; nullopt: in the type of the computation
   bool cast_to_fp8 = false;                  // stored so, and multiplied in e4m3

@@ -11,8 +11,8 @@
 #include "ops/element_types.h"
 #include "ops/fp8_linear/fp8_linear.h"
 #include "ops/kernel_place.h"
+#include "ops/low_rank/adapter_slots.h"
 #include "ops/low_rank/ascendc.h"
-#include "ops/low_rank/pair_slots.h"
 #include "ops/operator.h"
 #include "ops/weight_gradients.h"
 
@@ -58,15 +58,15 @@ at::Tensor OutputsOf(const at::Tensor& y, const LowRankBlock& block) {
 }
 
 // Each block's ranks by its scale; by one operator where all have the same.
-void ScaleRanks(const at::Tensor& low, const LowRankWeights& pairs) {
-  const double first = pairs.blocks.front().scale;
+void ScaleRanks(const at::Tensor& low, const LowRankWeights& adapters) {
+  const double first = adapters.blocks.front().scale;
   bool same = true;
-  for (const LowRankBlock& block : pairs.blocks) same = same && block.scale == first;
+  for (const LowRankBlock& block : adapters.blocks) same = same && block.scale == first;
   if (same) {
     low.mul_(first);
     return;
   }
-  for (const LowRankBlock& block : pairs.blocks) RanksOf(low, block).mul_(block.scale);
+  for (const LowRankBlock& block : adapters.blocks) RanksOf(low, block).mul_(block.scale);
 }
 
 // A GPU's products take columns of a wider matrix as they are.
@@ -74,33 +74,33 @@ at::Tensor ForProduct(const at::Tensor& columns) { return columns.is_cuda() ? co
 
 struct LowRankBackward;
 
-struct SavedPairs {
-  const LowRankWeights* pairs = nullptr;
+struct SavedAdapters {
+  const LowRankWeights* adapters = nullptr;
   const LowRankBackward* backward = nullptr;  // of what ran forward
-  std::shared_ptr<const PairSlots> slots;
+  std::shared_ptr<const AdapterSlots> slots;
   GroupEnds ends;
   std::shared_ptr<const Dropout> dropout;
   std::function<at::Tensor()> again;
-  at::Tensor low;  // [rows, ranks], scaled; of the kernels in fp32; of slots as pair_slots.h has it
+  at::Tensor low;  // [rows, ranks], scaled; of the kernels in fp32; of slots as adapter_slots.h has it
   at::ScalarType input_type = at::kFloat;
   int64_t rows = 0;  // of the input
 };
 
-struct PairsHolder : torch::CustomClassHolder {
-  std::shared_ptr<SavedPairs> saved = std::make_shared<SavedPairs>();
+struct AdaptersHolder : torch::CustomClassHolder {
+  std::shared_ptr<SavedAdapters> saved = std::make_shared<SavedAdapters>();
 };
 
-// The kernels work on full rows of y, so all pairs are merged into one.
-struct OnePair {
+// The kernels work on full rows of y, so all adapters are merged into one.
+struct MergedAdapters {
   at::Tensor a;       // [ranks, in]
   at::Tensor b;       // [ranks, out]: each Bᵀ at its outputs, zeros elsewhere
   at::Tensor scales;  // [ranks] fp32
 
-  OnePair(const LowRankWeights& pairs, int64_t outputs, at::ScalarType type) {
-    a = pairs.a->value.to(type).contiguous();
+  MergedAdapters(const LowRankWeights& adapters, int64_t outputs, at::ScalarType type) {
+    a = adapters.a->value.to(type).contiguous();
     b = at::zeros({a.size(0), outputs}, a.options());
     scales = at::ones({a.size(0)}, a.options().dtype(at::kFloat));
-    for (const LowRankBlock& block : pairs.blocks) {
+    for (const LowRankBlock& block : adapters.blocks) {
       const int64_t rank = block.b->value.size(1);
       scales.narrow(0, block.first_rank, rank).fill_(block.scale);
       OutputsOf(b.narrow(0, block.first_rank, rank), block).copy_(block.b->value.t());
@@ -134,103 +134,105 @@ at::Tensor Gathered(const at::Tensor& low, const at::Tensor& x) {
   return sum;
 }
 
-void KernelForward(SavedPairs& saved, const at::Tensor& x, const at::Tensor& y) {
-  const OnePair pair(*saved.pairs, y.size(1), y.scalar_type());
-  saved.low = Shrink(ReadByA(x, y.scalar_type(), saved.dropout.get()).contiguous(), pair.a, pair.scales);
-  Expand(saved.low, pair.b, /*adds=*/true, y);
+void KernelForward(SavedAdapters& saved, const at::Tensor& x, const at::Tensor& y) {
+  const MergedAdapters merged(*saved.adapters, y.size(1), y.scalar_type());
+  saved.low = Shrink(ReadByA(x, y.scalar_type(), saved.dropout.get()).contiguous(), merged.a, merged.scales);
+  Expand(saved.low, merged.b, /*adds=*/true, y);
 }
 
-void MatMulForward(SavedPairs& saved, const at::Tensor& x, const at::Tensor& y) {
-  saved.low = MatMul(ReadByA(x, y.scalar_type(), saved.dropout.get()), saved.pairs->a->value, saved.ends);
-  ScaleRanks(saved.low, *saved.pairs);
-  for (const LowRankBlock& block : saved.pairs->blocks) {
+void MatMulForward(SavedAdapters& saved, const at::Tensor& x, const at::Tensor& y) {
+  saved.low = MatMul(ReadByA(x, y.scalar_type(), saved.dropout.get()), saved.adapters->a->value, saved.ends);
+  ScaleRanks(saved.low, *saved.adapters);
+  for (const LowRankBlock& block : saved.adapters->blocks) {
     const at::Tensor low = RanksOf(saved.low, block);
     AddMatMul(OutputsOf(y, block), saved.ends ? low.contiguous() : ForProduct(low), block.b->value, saved.ends);
   }
 }
 
 struct LowRankBackward {
-  at::Tensor (*low)(const SavedPairs&, const at::Tensor& gradient);  // of `low`, scaled as it was
+  at::Tensor (*low)(const SavedAdapters&, const at::Tensor& gradient);  // of `low`, scaled as it was
   // Of what A reads: sum (+)= low · A; undefined: there is no sum yet.
-  at::Tensor (*input)(const SavedPairs&, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type);
-  void (*b)(const SavedPairs&, const at::Tensor& gradient);  // adds the gradients of the Bs
-  void (*a)(const SavedPairs&, const at::Tensor& low_gradient, const at::Tensor& read);
+  at::Tensor (*input)(const SavedAdapters&, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type);
+  void (*b)(const SavedAdapters&, const at::Tensor& gradient);  // adds the gradients of the Bs
+  void (*a)(const SavedAdapters&, const at::Tensor& low_gradient, const at::Tensor& read);
 };
 
-at::Tensor KernelLow(const SavedPairs& saved, const at::Tensor& gradient) {
-  const OnePair pair(*saved.pairs, gradient.size(1), gradient.scalar_type());
-  return Shrink(gradient, pair.b, pair.scales);
+at::Tensor KernelLow(const SavedAdapters& saved, const at::Tensor& gradient) {
+  const MergedAdapters merged(*saved.adapters, gradient.size(1), gradient.scalar_type());
+  return Shrink(gradient, merged.b, merged.scales);
 }
 
-at::Tensor KernelInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
-  const at::Tensor a = saved.pairs->a->value.to(type).contiguous();
+at::Tensor KernelInput(const SavedAdapters& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
+  const at::Tensor a = saved.adapters->a->value.to(type).contiguous();
   const at::Tensor x = sum.defined() ? sum : at::empty({low.size(0), a.size(1)}, a.options());
   Expand(low, a, /*adds=*/sum.defined(), x);
   return x;
 }
 
-at::Tensor ProductLow(const SavedPairs& saved, const at::Tensor& gradient) {
+at::Tensor ProductLow(const SavedAdapters& saved, const at::Tensor& gradient) {
   at::Tensor low = at::empty_like(saved.low);
-  for (const LowRankBlock& block : saved.pairs->blocks) {
+  for (const LowRankBlock& block : saved.adapters->blocks) {
     const at::Tensor own = OutputsOf(gradient, block);
     const at::Tensor turned = block.b->value.transpose(-2, -1);
     RanksOf(low, block).copy_(MatMul(saved.ends ? own.contiguous() : ForProduct(own), turned, saved.ends));
   }
-  ScaleRanks(low, *saved.pairs);
+  ScaleRanks(low, *saved.adapters);
   return low;
 }
 
-at::Tensor ProductInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum,
+at::Tensor ProductInput(const SavedAdapters& saved, const at::Tensor& low, const at::Tensor& sum,
                         at::ScalarType /*type*/) {
-  const at::Tensor turned = saved.pairs->a->value.transpose(-2, -1);
+  const at::Tensor turned = saved.adapters->a->value.transpose(-2, -1);
   if (!sum.defined()) return MatMul(low, turned, saved.ends);
   AddMatMul(sum, low, turned, saved.ends);
   return sum;
 }
 
-void KernelGradientsOfB(const SavedPairs& saved, const at::Tensor& gradient) {
+void KernelGradientsOfB(const SavedAdapters& saved, const at::Tensor& gradient) {
   const at::Tensor all = Gathered(saved.low, gradient);
-  for (const LowRankBlock& block : saved.pairs->blocks) {
+  for (const LowRankBlock& block : saved.adapters->blocks) {
     if (!block.b->trained()) continue;
     const at::Tensor own = all.narrow(0, block.first_rank, block.b->value.size(1));
     block.b->gradient_sum().add_(OutputsOf(own, block).t());
   }
 }
 
-void MatMulGradientsOfB(const SavedPairs& saved, const at::Tensor& gradient) {
-  for (const LowRankBlock& block : saved.pairs->blocks) {
+void MatMulGradientsOfB(const SavedAdapters& saved, const at::Tensor& gradient) {
+  for (const LowRankBlock& block : saved.adapters->blocks) {
     const at::Tensor own = OutputsOf(gradient, block), low = RanksOf(saved.low, block);
     const bool strided = !saved.ends && own.is_cuda();
     AddGradient(*block.b, strided ? own : own.contiguous(), strided ? low : low.contiguous(), saved.ends);
   }
 }
 
-void KernelGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
-  saved.pairs->a->gradient_sum().add_(Gathered(low_gradient, read.contiguous()));
+void KernelGradientOfA(const SavedAdapters& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
+  saved.adapters->a->gradient_sum().add_(Gathered(low_gradient, read.contiguous()));
 }
 
-void MatMulGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
-  AddGradient(*saved.pairs->a, low_gradient, read, saved.ends);
+void MatMulGradientOfA(const SavedAdapters& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
+  AddGradient(*saved.adapters->a, low_gradient, read, saved.ends);
 }
 
-SlotWork WorkOf(const SavedPairs& saved) { return {.pairs = *saved.pairs, .slots = *saved.slots, .ends = saved.ends}; }
+SlotWork WorkOf(const SavedAdapters& saved) {
+  return {.adapters = *saved.adapters, .slots = *saved.slots, .ends = saved.ends};
+}
 
-at::Tensor SlotsLow(const SavedPairs& saved, const at::Tensor& gradient) {
+at::Tensor SlotsLow(const SavedAdapters& saved, const at::Tensor& gradient) {
   return SlotLowGradient(gradient, WorkOf(saved));
 }
 
-at::Tensor SlotsInput(const SavedPairs& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
-  const int64_t inputs = saved.pairs->a->value.size(-1);
+at::Tensor SlotsInput(const SavedAdapters& saved, const at::Tensor& low, const at::Tensor& sum, at::ScalarType type) {
+  const int64_t inputs = saved.adapters->a->value.size(-1);
   const at::Tensor x = sum.defined() ? sum : at::zeros({saved.rows, inputs}, low.options().dtype(type));
   AddSlotInputGradient(low, x, WorkOf(saved));
   return x;
 }
 
-void SlotsGradientsOfB(const SavedPairs& saved, const at::Tensor& gradient) {
+void SlotsGradientsOfB(const SavedAdapters& saved, const at::Tensor& gradient) {
   AddSlotGradientsOfB(saved.low, gradient, WorkOf(saved));
 }
 
-void SlotsGradientOfA(const SavedPairs& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
+void SlotsGradientOfA(const SavedAdapters& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
   AddSlotGradientOfA(low_gradient, read, WorkOf(saved));
 }
 
@@ -238,7 +240,7 @@ constexpr LowRankBackward kSlotsBackward = {SlotsLow, SlotsInput, SlotsGradients
 
 struct LowRankCase {
   const at::Tensor& y;
-  int64_t ranks = 0;        // of all pairs of y
+  int64_t ranks = 0;        // of all adapters of y
   bool of_experts = false;  // of a stack of experts
 };
 
@@ -247,7 +249,7 @@ std::string WhyNotKernel(const LowRankCase& c) {
     return c.y.is_cpu() ? "matmuls were measured faster on the cpu"
                         : "matmuls use the cube unit, the kernels only the vector units";
   }
-  if (c.of_experts) return Either(WhyNoKernel(c.y), "the pairs belong to a stack of experts");
+  if (c.of_experts) return Either(WhyNoKernel(c.y), "the adapters belong to a stack of experts");
   const char* why = ascendc::WhyNotLora({.rows = 0, .columns = 0, .rank = static_cast<uint64_t>(c.ranks)});
   return Either(WhyNoKernel(c.y), why == nullptr ? "" : why);
 }
@@ -259,11 +261,11 @@ const ImplementationList<LowRankCase, decltype(&MatMulForward), LowRankBackward>
      {"aten", nullptr, MatMulForward, {ProductLow, ProductInput, MatMulGradientsOfB, MatMulGradientOfA}}}};
 
 // The parts of both functions below.
-c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor& x, const LowRankWeights& pairs,
-                                     const at::Tensor& y) {
-  auto holder = c10::make_intrusive<PairsHolder>();
-  SavedPairs& saved = *holder->saved;
-  saved.pairs = &pairs;
+c10::intrusive_ptr<AdaptersHolder> Keep(const LowRankInput& input, const at::Tensor& x, const LowRankWeights& adapters,
+                                        const at::Tensor& y) {
+  auto holder = c10::make_intrusive<AdaptersHolder>();
+  SavedAdapters& saved = *holder->saved;
+  saved.adapters = &adapters;
   saved.ends = input.ends;
   saved.dropout = input.dropout;
   saved.again = input.x.again;
@@ -272,22 +274,22 @@ c10::intrusive_ptr<PairsHolder> Keep(const LowRankInput& input, const at::Tensor
   if (input.slots) {
     saved.slots = input.slots;
     saved.backward = &kSlotsBackward;
-    saved.low = AddSlotPairs(y, ReadByA(x, y.scalar_type(), input.dropout.get()), WorkOf(saved));
+    saved.low = AddSlotAdapters(y, ReadByA(x, y.scalar_type(), input.dropout.get()), WorkOf(saved));
     return holder;
   }
-  const auto& chosen = kLowRank.Choose({y, pairs.a->value.size(-2), input.ends != nullptr});
+  const auto& chosen = kLowRank.Choose({y, adapters.a->value.size(-2), input.ends != nullptr});
   saved.backward = &chosen.backward;
   chosen.forward(saved, x, y);
   return holder;
 }
 
-void PutOffGradients(const std::shared_ptr<SavedPairs>& saved, const at::Tensor& gradient, const at::Tensor& low,
+void PutOffGradients(const std::shared_ptr<SavedAdapters>& saved, const at::Tensor& gradient, const at::Tensor& low,
                      const variable_list& saved_tensors) {
   const at::Tensor x = saved_tensors.empty() ? at::Tensor() : saved_tensors[0];
   WeightGradients::Add([saved, gradient, low, x] {
     const LowRankBackward& backward = *saved->backward;
     backward.b(*saved, gradient);
-    if (!saved->pairs->a->trained()) return;
+    if (!saved->adapters->a->trained()) return;
     const at::Tensor read = saved->again ? saved->again() : x;
     backward.a(*saved, low, ReadByA(read, gradient.scalar_type(), saved->dropout.get()));
   });
@@ -295,9 +297,9 @@ void PutOffGradients(const std::shared_ptr<SavedPairs>& saved, const at::Tensor&
 
 struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& base, const at::Tensor& x,
-                            const LowRankInput& input, const LowRankWeights* pairs) {
-    if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
-    context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *pairs, base));
+                            const LowRankInput& input, const LowRankWeights* adapters) {
+    if (adapters->a->trained() && !input.x.again) context->save_for_backward({x});
+    context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *adapters, base));
     context->mark_dirty({base});
     return base;
   }
@@ -305,7 +307,7 @@ struct LowRankFunction : torch::autograd::Function<LowRankFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved_tensors = context->get_saved_variables();
     const auto holder = context->saved_data["saved"].toCapsule();
-    const std::shared_ptr<SavedPairs> saved = static_cast<PairsHolder*>(holder.get())->saved;
+    const std::shared_ptr<SavedAdapters> saved = static_cast<AdaptersHolder*>(holder.get())->saved;
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = *saved->backward;
     const at::Tensor low = backward.low(*saved, gradient);
@@ -323,10 +325,10 @@ at::Tensor BaseProduct(const at::Tensor& x, const LinearInput& input, const Weig
 
 struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const LowRankInput& input,
-                            const Weight* weight, const Weight* bias, const LowRankWeights* pairs) {
+                            const Weight* weight, const Weight* bias, const LowRankWeights* adapters) {
     const at::Tensor y = BaseProduct(x, input.x, *weight, bias);
-    if (pairs->a->trained() && !input.x.again) context->save_for_backward({x});
-    context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *pairs, y));
+    if (adapters->a->trained() && !input.x.again) context->save_for_backward({x});
+    context->saved_data["saved"] = c10::IValue::make_capsule(Keep(input, x, *adapters, y));
     context->saved_data["weight"] = reinterpret_cast<int64_t>(weight);
     context->saved_data["split"] = reinterpret_cast<int64_t>(input.x.split);
     return y;
@@ -334,7 +336,7 @@ struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFu
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto holder = context->saved_data["saved"].toCapsule();
-    const std::shared_ptr<SavedPairs> saved = static_cast<PairsHolder*>(holder.get())->saved;
+    const std::shared_ptr<SavedAdapters> saved = static_cast<AdaptersHolder*>(holder.get())->saved;
     const auto* weight = reinterpret_cast<const Weight*>(context->saved_data["weight"].toInt());
     const at::Tensor gradient = gradients[0].contiguous();
     const LowRankBackward& backward = *saved->backward;
@@ -354,14 +356,14 @@ struct LinearWithLowRankFunction : torch::autograd::Function<LinearWithLowRankFu
 
 }  // namespace
 
-at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs) {
-  return LowRankFunction::apply(base, input.x.value, input, &pairs);
+at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& adapters) {
+  return LowRankFunction::apply(base, input.x.value, input, &adapters);
 }
 
 at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
-                             const LowRankWeights& pairs) {
+                             const LowRankWeights& adapters) {
   TRIREME_CHECK(!weight.trained() && (bias == nullptr || !bias->trained()) && !input.ends);
-  return LinearWithLowRankFunction::apply(input.x.value, input, &weight, bias, &pairs);
+  return LinearWithLowRankFunction::apply(input.x.value, input, &weight, bias, &adapters);
 }
 
 AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device) {
@@ -379,10 +381,10 @@ AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device) {
   return grouped;
 }
 
-at::Tensor AddRowPairs(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
-                       const std::vector<const LowRankWeights*>& pairs) {
+at::Tensor AddRowAdapters(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
+                          const std::vector<const LowRankWeights*>& adapters) {
   for (const AdapterRows::Group& group : rows.groups) {
-    const LowRankWeights* own = pairs.at(static_cast<size_t>(group.adapter));
+    const LowRankWeights* own = adapters.at(static_cast<size_t>(group.adapter));
     if (own == nullptr) continue;
     if (std::ssize(group.host) == y.size(0)) return AddLowRank(y, input, *own);
     const LowRankInput chosen{.x = input.x.value.index_select(0, group.rows),
@@ -410,11 +412,11 @@ std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
     return made;
   };
   const auto a = weight(kRank, s.columns), b = weight(s.columns, kRank);
-  const auto pairs = std::make_shared<LowRankWeights>(LowRankWeights{.a = a.get(), .blocks = {{.b = b.get()}}});
+  const auto adapters = std::make_shared<LowRankWeights>(LowRankWeights{.a = a.get(), .blocks = {{.b = b.get()}}});
   const at::Tensor x = BenchLeaf({s.rows, s.columns}, s.type), y = at::zeros({s.rows, s.columns}, s.type);
   const double bytes = static_cast<double>(x.nbytes());
   return {{.forward_bytes = 3 * bytes, .backward_bytes = 3 * bytes, .input = x, .run = [=, alive = std::pair(a, b)] {
-             return BenchCase::Tensors{AddLowRank(y.detach(), {.x = x}, *pairs)};
+             return BenchCase::Tensors{AddLowRank(y.detach(), {.x = x}, *adapters)};
            }}};
 }
 
@@ -422,7 +424,7 @@ std::vector<BenchCase> BenchLowRank(const BenchSize& s) {
 
 Operator operators::low_rank() {
   return {.name = kLowRank.op(),
-          .summary = "low-rank (LoRA) pairs of a projection: y += scale · (x Aᵀ) Bᵀ",
+          .summary = "LoRA adapters of a projection: y += scale · (x Aᵀ) Bᵀ",
           .implementations = kLowRank.names(),
           .report = ReportLowRank,
           .bench = BenchLowRank};

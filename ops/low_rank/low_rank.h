@@ -1,4 +1,4 @@
-// y += scale · (x Aᵀ) Bᵀ: low-rank pairs of the projections in a fused weight, which read the same input, or
+// y += scale · (x Aᵀ) Bᵀ: LoRA adapters of the projections in a fused weight, which read the same input, or
 // of a stack of experts; of one adapter, or of several for different rows. Knows no layout: a rank's part of the
 // weights yields its part of the sum.
 #pragma once
@@ -18,7 +18,7 @@ namespace trireme {
 
 struct LowRankBlock {         // of one projection
   const Weight* b = nullptr;  // [out, rank] or [experts, out, rank]
-  double scale = 1;           // of this pair
+  double scale = 1;           // of this adapter
   int64_t first_rank = 0;     // its rows of A
   int64_t first_output = 0;   // its columns of y
 };
@@ -41,10 +41,11 @@ struct AdapterRows {
 // adapter_of: [rows] int64; -1: the row has none. Waits for the device if it is not in host memory.
 AdapterRows GroupByAdapter(const at::Tensor& adapter_of, at::Device device);
 
-// Pairs that hold several models' side by side, in training: of `slots` slots, slot s has as many ranks as the others,
-// the s-th of each block's rows of A and columns of B. A row reads the pairs of its slot, and its gradients go there.
-struct PairSlots {
-  PairSlots(int64_t slots, const at::Tensor& slot_of, at::Device device)
+// Adapters that hold several models' side by side, in training: of `slots` slots, slot s has as many ranks as the
+// others, the s-th of each block's rows of A and columns of B. A row reads the adapters of its slot, and its gradients
+// go there.
+struct AdapterSlots {
+  AdapterSlots(int64_t slots, const at::Tensor& slot_of, at::Device device)
       : slots(slots), slot_of(slot_of), rows(GroupByAdapter(slot_of, device)) {}
 
   const int64_t slots;
@@ -53,28 +54,28 @@ struct PairSlots {
 };
 
 struct LowRankInput {
-  LinearInput x;                                // [rows, in]
-  GroupEnds ends = {};                          // for a stack: where each expert's rows end
-  std::shared_ptr<const Dropout> dropout = {};  // of A's input; nullptr: none
-  std::shared_ptr<const PairSlots> slots = {};  // nullptr: every row reads all of the pair
+  LinearInput x;                                   // [rows, in]
+  GroupEnds ends = {};                             // for a stack: where each expert's rows end
+  std::shared_ptr<const Dropout> dropout = {};     // of A's input; nullptr: none
+  std::shared_ptr<const AdapterSlots> slots = {};  // nullptr: every row reads all of the adapter
 };
 
-// base: [rows, out], the output of a matmul, whose memory is reused for the result. `pairs` and its weights
+// base: [rows, out], the output of a matmul, whose memory is reused for the result. `adapters` and its weights
 // outlive the backward pass.
-at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& pairs);
+at::Tensor AddLowRank(const at::Tensor& base, const LowRankInput& input, const LowRankWeights& adapters);
 
 // The same with the product itself, of a weight that is not trained: x Wᵀ (+ b) + scale · (x Aᵀ) Bᵀ. The
 // gradient of x is one sum.
 at::Tensor LinearWithLowRank(const LowRankInput& input, const Weight& weight, const Weight* bias,
-                             const LowRankWeights& pairs);
+                             const LowRankWeights& adapters);
 
-// Pairs of several adapters over the rows of one matmul, each row with at most one adapter: rows are gathered by
+// Several adapters over the rows of one matmul, each row with at most one adapter: rows are gathered by
 // adapter, so that each adapter costs two small products, whatever the others' ranks are. Without gradients:
-// generation serves adapters like this, training has slots of one pair.
+// generation serves adapters like this, training has slots of one adapter.
 
-// y: [rows, out], the output of a matmul of input.x, whose memory is reused for the result. pairs: by adapter;
+// y: [rows, out], the output of a matmul of input.x, whose memory is reused for the result. adapters: by adapter;
 // nullptr: that one leaves the matrix as it is.
-at::Tensor AddRowPairs(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
-                       const std::vector<const LowRankWeights*>& pairs);
+at::Tensor AddRowAdapters(const at::Tensor& y, const LowRankInput& input, const AdapterRows& rows,
+                          const std::vector<const LowRankWeights*>& adapters);
 
 }  // namespace trireme

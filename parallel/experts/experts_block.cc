@@ -32,31 +32,31 @@ at::Tensor AdaptersAtExperts(const at::Tensor& adapter_of, const at::Tensor& cho
   return arrived.narrow(0, 0, used).to(at::kCPU);
 }
 
-std::shared_ptr<const PairSlots> SlotsAtExperts(const std::shared_ptr<const PairSlots>& slots, const at::Tensor& chosen,
-                                                const Dispatch& way) {
+std::shared_ptr<const AdapterSlots> SlotsAtExperts(const std::shared_ptr<const AdapterSlots>& slots,
+                                                   const at::Tensor& chosen, const Dispatch& way) {
   if (!slots) return nullptr;
-  return std::make_shared<const PairSlots>(slots->slots, AdaptersAtExperts(slots->slot_of, chosen, way),
-                                           chosen.device());
+  return std::make_shared<const AdapterSlots>(slots->slots, AdaptersAtExperts(slots->slot_of, chosen, way),
+                                              chosen.device());
 }
 
-at::Tensor WithPairs(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* pairs) {
-  return pairs == nullptr ? y : AddLowRank(y, input, *pairs);
+at::Tensor WithAdapters(const at::Tensor& y, const LowRankInput& input, const LowRankWeights* adapters) {
+  return adapters == nullptr ? y : AddLowRank(y, input, *adapters);
 }
 
 }  // namespace
 
-at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertPairInputs& inputs,
-                                const ExpertRowPairs* adapters) const {
+at::Tensor ExpertsBlock::Logits(const LinearInput& x, const ExpertAdapterInputs& inputs,
+                                const ExpertRowAdapters* adapters) const {
   if (adapters != nullptr) {
-    return AddRowPairs(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x},
-                       GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
+    return AddRowAdapters(RouterLogits(x, weights_.router, weights_.router_bias), {.x = x},
+                          GroupByAdapter(adapters->adapter_of, x.value.device()), adapters->router);
   }
-  return WithPairs(RouterLogits(x, weights_.router, weights_.router_bias),
-                   {.x = x, .dropout = inputs.router, .slots = inputs.slots}, weights_.pairs.router);
+  return WithAdapters(RouterLogits(x, weights_.router, weights_.router_bias),
+                      {.x = x, .dropout = inputs.router, .slots = inputs.slots}, weights_.adapters.router);
 }
 
-at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertPairInputs& inputs,
-                                 const BesideExperts& beside, const ExpertRowPairs* adapters) const {
+at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertAdapterInputs& inputs,
+                                 const BesideExperts& beside, const ExpertRowAdapters* adapters) const {
   const at::Tensor logits = Logits(x, inputs, adapters);
   Routing routing = ChooseExperts(logits, spec_.router, weights_.bias == nullptr ? at::Tensor() : weights_.bias->value);
   if (!tokens.generates) {
@@ -72,16 +72,16 @@ at::Tensor ExpertsBlock::Forward(const LinearInput& x, const RouterTokens& token
                                                        .expected = tokens.expects_rows ? options_.expected : nullptr});
   if (at::GradMode::is_enabled()) Count(*way, wanted.size(1), tokens);
   const at::Tensor weights = Dispatch::WeightsToExperts(way, routing.weights);
-  const ExpertPairInputs at_experts{.gate_up = AtExperts(inputs.gate_up, within.chosen, spec_.router.experts, *way),
-                                    .down = AtExperts(inputs.down, within.chosen, spec_.router.experts, *way),
-                                    .slots = SlotsAtExperts(inputs.slots, within.chosen, *way)};
+  const ExpertAdapterInputs at_experts{.gate_up = AtExperts(inputs.gate_up, within.chosen, spec_.router.experts, *way),
+                                       .down = AtExperts(inputs.down, within.chosen, spec_.router.experts, *way),
+                                       .slots = SlotsAtExperts(inputs.slots, within.chosen, *way)};
   const bool by_row = adapters != nullptr && adapters->on_experts;
   const AdapterRows adapter_rows =
       by_row ? GroupByAdapter(AdaptersAtExperts(adapters->adapter_of, within.chosen, *way), within.chosen.device())
              : AdapterRows{};
   const at::Tensor rows = Dispatch::ToExperts(way, x.value, beside.on_the_way);
   if (by_row) {
-    return Dispatch::FromExperts(way, MlpsWithRowPairs(rows, weights, way->ends(), *adapters, adapter_rows),
+    return Dispatch::FromExperts(way, MlpsWithRowAdapters(rows, weights, way->ends(), *adapters, adapter_rows),
                                  beside.on_the_way_back);
   }
   return Dispatch::FromExperts(way, Mlps(rows, weights, way->ends(), at_experts), beside.on_the_way_back);
@@ -129,31 +129,32 @@ at::Tensor ExpertsBlock::WithDownBias(const at::Tensor& rows, const at::Tensor& 
 }
 
 at::Tensor ExpertsBlock::Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                              const ExpertPairInputs& inputs) const {
-  const at::Tensor gate_up = WithGateUpBias(
-      WithPairs(GroupedLinear(rows, weights_.gate_up, ends),
-                {.x = rows, .ends = ends, .dropout = inputs.gate_up, .slots = inputs.slots}, weights_.pairs.gate_up),
-      ends);
+                              const ExpertAdapterInputs& inputs) const {
+  const at::Tensor gate_up =
+      WithGateUpBias(WithAdapters(GroupedLinear(rows, weights_.gate_up, ends),
+                                  {.x = rows, .ends = ends, .dropout = inputs.gate_up, .slots = inputs.slots},
+                                  weights_.adapters.gate_up),
+                     ends);
   LinearInput activated(Activated(gate_up, weights));
   if (options_.recompute) {
     activated.again = [this, gate_up = gate_up.detach(), weights = weights.detach()] {
       return ActivatedAgain(gate_up, weights);
     };
   }
-  const at::Tensor down =
-      WithPairs(GroupedLinear(activated, weights_.down, ends),
-                {.x = activated, .ends = ends, .dropout = inputs.down, .slots = inputs.slots}, weights_.pairs.down);
+  const at::Tensor down = WithAdapters(GroupedLinear(activated, weights_.down, ends),
+                                       {.x = activated, .ends = ends, .dropout = inputs.down, .slots = inputs.slots},
+                                       weights_.adapters.down);
   return WithDownBias(down, weights, ends);
 }
 
-at::Tensor ExpertsBlock::MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                                          const ExpertRowPairs& adapters, const AdapterRows& adapter_rows) const {
-  const at::Tensor gate_up = WithGateUpBias(AddRowPairs(GroupedLinear(rows, weights_.gate_up, ends),
-                                                        {.x = rows, .ends = ends}, adapter_rows, adapters.gate_up),
+at::Tensor ExpertsBlock::MlpsWithRowAdapters(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                                             const ExpertRowAdapters& adapters, const AdapterRows& adapter_rows) const {
+  const at::Tensor gate_up = WithGateUpBias(AddRowAdapters(GroupedLinear(rows, weights_.gate_up, ends),
+                                                           {.x = rows, .ends = ends}, adapter_rows, adapters.gate_up),
                                             ends);
   const at::Tensor activated = Activated(gate_up, weights);
-  const at::Tensor down = AddRowPairs(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends},
-                                      adapter_rows, adapters.down);
+  const at::Tensor down = AddRowAdapters(GroupedLinear(activated, weights_.down, ends), {.x = activated, .ends = ends},
+                                         adapter_rows, adapters.down);
   return WithDownBias(down, weights, ends);
 }
 

@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-struct ExpertPairs {  // their low-rank pairs; nullptr: none
+struct ExpertAdapters {  // their LoRA adapters; nullptr: none
   const LowRankWeights* router = nullptr;
   const LowRankWeights* gate_up = nullptr;
   const LowRankWeights* down = nullptr;
@@ -29,14 +29,14 @@ struct ExpertWeights {                   // of this rank
   const Weight* router_bias = nullptr;   // [experts], of the logits; nullptr, as the following: the family has none
   const Weight* gate_up_bias = nullptr;  // [experts / ep, 2 · ffn / etp]
   const Weight* down_bias = nullptr;     // [experts / ep, hidden]
-  ExpertPairs pairs = {};
+  ExpertAdapters adapters = {};
 };
 
-// How the block's tokens read the pairs.
-struct ExpertPairInputs {
+// How the block's tokens read the adapters.
+struct ExpertAdapterInputs {
   std::shared_ptr<const Dropout> router = {}, gate_up = {},
-                                 down = {};     // keyed by the tokens' identities; nullptr: none
-  std::shared_ptr<const PairSlots> slots = {};  // nullptr: pairs are one model's
+                                 down = {};        // keyed by the tokens' identities; nullptr: none
+  std::shared_ptr<const AdapterSlots> slots = {};  // nullptr: adapters are one model's
 };
 
 struct ExpertsOptions {
@@ -47,10 +47,10 @@ struct ExpertsOptions {
 };
 
 // Several adapters, each for its own tokens; for generation.
-struct ExpertRowPairs {
-  at::Tensor adapter_of;  // [tokens] int64 in host memory: index into `pairs`; -1: none
+struct ExpertRowAdapters {
+  at::Tensor adapter_of;  // [tokens] int64 in host memory: index into the lists below; -1: none
   std::vector<const LowRankWeights*> router, gate_up, down;  // by adapter; nullptr: it has none here
-  bool on_experts = false;  // some adapter has pairs on experts; the same on all ranks of the group
+  bool on_experts = false;  // some adapter is on experts, too; the same on all ranks of the group
 };
 
 // Work that needs no experts and overlaps with the transfer of tokens to them and back.
@@ -67,24 +67,24 @@ class ExpertsBlock {
       : spec_(spec), weights_(weights), parallel_(parallel), options_(options) {}
 
   // Collective over the group. x: [tokens, hidden]; padding goes to no expert. Returns [tokens, hidden].
-  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertPairInputs& inputs = {},
-                     const BesideExperts& beside = {}, const ExpertRowPairs* adapters = nullptr) const;
+  at::Tensor Forward(const LinearInput& x, const RouterTokens& tokens, const ExpertAdapterInputs& inputs = {},
+                     const BesideExperts& beside = {}, const ExpertRowAdapters* adapters = nullptr) const;
 
  private:
-  at::Tensor Logits(const LinearInput& x, const ExpertPairInputs& inputs, const ExpertRowPairs* adapters) const;
+  at::Tensor Logits(const LinearInput& x, const ExpertAdapterInputs& inputs, const ExpertRowAdapters* adapters) const;
   // The part of `chosen` that fits into the experts' capacity, and the rows to pad to; 0: no padding.
   WithinCapacity Limited(const at::Tensor& chosen, const at::Tensor& weights, const RouterTokens& tokens) const;
   void Count(const Dispatch& way, int64_t choices, const RouterTokens& tokens) const;
   // `inputs` are of the rows.
   at::Tensor Mlps(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                  const ExpertPairInputs& inputs) const;
+                  const ExpertAdapterInputs& inputs) const;
   // From gate and up to the input of `down`, scaled by the tokens' weights.
   at::Tensor Activated(const at::Tensor& gate_up, const at::Tensor& weights) const;
   at::Tensor ActivatedAgain(const at::Tensor& gate_up, const at::Tensor& weights) const;
   at::Tensor WithGateUpBias(const at::Tensor& gate_up, const GroupEnds& ends) const;
   at::Tensor WithDownBias(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends) const;
-  at::Tensor MlpsWithRowPairs(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
-                              const ExpertRowPairs& adapters, const AdapterRows& adapter_rows) const;
+  at::Tensor MlpsWithRowAdapters(const at::Tensor& rows, const at::Tensor& weights, const GroupEnds& ends,
+                                 const ExpertRowAdapters& adapters, const AdapterRows& adapter_rows) const;
 
   const ExpertsSpec spec_;
   const ExpertWeights weights_;

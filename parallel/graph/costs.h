@@ -21,7 +21,7 @@ int64_t MatMulParameters(const Layer& layer);
 double ForwardFlops(const Layer& layer, int64_t length);
 
 // Training on `rows` sequences: three times the forward pass, since the backward pass has two matmuls for
-// each; twice if no weight of the layer is trained. Low-rank pairs are negligible.
+// each; twice if no weight of the layer is trained. LoRA adapters are negligible.
 double ModelFlops(const LayerGraph& graph, int64_t rows, int64_t length);
 
 // What a row of the data consists of: tokens attend within their document, patches within their frame or window of an

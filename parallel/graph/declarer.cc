@@ -199,7 +199,7 @@ Block Declarer::Heads(const char* what, int64_t heads, int64_t dim) const {
 }
 
 std::vector<Parameter> Declarer::Take() {
-  for (Parameter& pair : pairs_) list_.push_back(std::move(pair));
+  for (Parameter& adapter : adapters_) list_.push_back(std::move(adapter));
   return std::move(list_);
 }
 
@@ -216,13 +216,13 @@ void Declarer::Add(Parameter parameter, const std::vector<std::string>& roles) {
   std::vector<LowRank> parts;
   for (size_t i = 0; i < roles.size(); ++i) {
     const std::string& role = roles[i];
-    if (i > 0 && Hf(role) == Hf(roles[i - 1])) continue;  // one module, so one pair
+    if (i > 0 && Hf(role) == Hf(roles[i - 1])) continue;  // one module, so one adapter
     const auto found = layer_.low_rank.find(role.substr(0, role.rfind('.')));
     parts.push_back(found == layer_.low_rank.end() || !role.ends_with(".weight") ? LowRank{} : found->second);
   }
   list_.push_back(std::move(parameter));
   if (std::all_of(parts.begin(), parts.end(), [](const LowRank& part) { return part.rank == 0; })) return;
-  for (Parameter& one : LowRankPairs(list_.back(), parts)) pairs_.push_back(std::move(one));
+  for (Parameter& one : LowRankAdapters(list_.back(), parts)) adapters_.push_back(std::move(one));
 }
 
 bool Declarer::IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const {

@@ -88,13 +88,13 @@ class Declarer {
   Block Heads(const char* what, int64_t heads, int64_t dim) const;
   Block Even(int64_t size) const { return {.size = size, .parts = tensor_}; }
 
-  // The weights, then the low-rank pairs.
+  // The weights, then the LoRA adapters.
   std::vector<Parameter> Take();
 
  private:
   // Starts as the identity: with 1, or with 0 where the layer adds 1.
   void AddNorm(const std::string& role, int64_t size, bool partial, double offset);
-  // A weight whose blocks are `roles`, and its low-rank pairs.
+  // A weight whose blocks are `roles`, and its LoRA adapters.
   void Add(Parameter parameter, const std::vector<std::string>& roles);
   // Roles fused into one parameter are trained together or not at all.
   bool IsTrained(const Parameter& parameter, const std::vector<std::string>& roles) const;
@@ -115,7 +115,7 @@ class Declarer {
   TensorSplit split_;
   int tensor_;
   bool sequence_;
-  std::vector<Parameter> list_, pairs_;
+  std::vector<Parameter> list_, adapters_;
 };
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ namespace trireme {
 // ("model.layers.3.self_attn.q_proj.weight").
 using HfNames = std::map<std::string, std::string>;
 
-// The low-rank (LoRA) pair of a projection: y += scale · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank].
+// The LoRA adapter of a projection: y += scale · (x Aᵀ) Bᵀ with A: [rank, in], B: [out, rank].
 struct LowRank {
   int64_t rank = 0;
   double scale = 1;
@@ -31,7 +31,7 @@ struct Layer {
   std::string name;  // "embedding", "layers.3", "mtp.1", "head"
   LayerSpec spec;
   HfNames hf_names;
-  // If the graph is tuned (tuning.h): pairs by the projection's role ("attention.q"), and the roles of the
+  // If the graph is tuned (tuning.h): adapters by the projection's role ("attention.q"), and the roles of the
   // other weights that are trained; nullopt: all are.
   std::map<std::string, LowRank> low_rank = {};
   std::optional<std::set<std::string>> trained = {};
@@ -56,7 +56,7 @@ struct LayerGraph {
   std::vector<Layer> layers;                  // vision tower, embedding, decoder layers, mtp layers, head
   std::vector<Layer> mtp = {};                // mtp layers that the model has but does not use (multi_token.h)
   std::vector<std::string> unused = {};       // name prefix of their tensors in files, one each
-  std::optional<AdapterPlan> adapter = {};    // if layers have low-rank pairs: the adapter they form
+  std::optional<AdapterPlan> adapter = {};    // if layers have LoRA adapters: what they are together
   std::optional<ImageInputs> images = {};     // of a model that sees
   std::set<std::string> drawn = {};           // tensors that the model's files need not have: initial weights are drawn
   std::optional<PackedStorage> packing = {};  // of the matrices that layers list as packed, or cast

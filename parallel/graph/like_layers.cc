@@ -11,7 +11,7 @@ namespace {
 
 std::string KeyOf(const Layer& layer) {
   std::string key = Join(BlocksOf(layer.spec), "; ", [](const auto& block) { return block->ToText(); });
-  for (const auto& [role, pair] : layer.low_rank) key += Concat(" ", role, ":", pair.rank);
+  for (const auto& [role, adapter] : layer.low_rank) key += Concat(" ", role, ":", adapter.rank);
   if (layer.trained) key += " trained " + Join(*layer.trained);
   return key + " packed " + Join(layer.packed) + " cast " + Join(layer.cast);
 }

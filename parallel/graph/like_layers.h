@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// For each layer the first one with the same blocks, sizes, pairs and trained weights.
+// For each layer the first one with the same blocks, sizes, adapters and trained weights.
 std::vector<size_t> LikeLayers(const LayerGraph& graph);
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ ParameterDeclaration Beside(const ParameterDeclaration& base, const std::string&
   return declaration;
 }
 
-// The pair's file tensor for one file tensor of the base: one expert, one block.
+// The adapter's file tensor for one file tensor of the base: one expert, one block.
 HfTensor FileTensor(const HfTensor& base, const char* ending, int64_t first_row, int64_t rows, int64_t columns) {
   HfTensor tensor{WithoutWeight(base.name) + ending, {rows, columns}, base.box};
   const size_t dims = base.box.extent.size();
@@ -63,7 +63,7 @@ Parameter Magnitude(const Parameter& base, const Dim& own, size_t block, size_t 
 
 }  // namespace
 
-std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<LowRank>& parts) {
+std::vector<Parameter> LowRankAdapters(const Parameter& base, const std::vector<LowRank>& parts) {
   const ParameterDeclaration& declaration = base.declaration;
   const size_t dims = declaration.dims.size();
   const Dim &outputs = declaration.dims[dims - 2], &inputs = declaration.dims[dims - 1];
@@ -77,7 +77,7 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
               {},
               {Initial::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in))}};
   a.added = true;
-  std::vector<Parameter> pairs, magnitudes;
+  std::vector<Parameter> adapters, magnitudes;
   int64_t first_rank = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t rank = parts[i].rank;
@@ -91,12 +91,12 @@ std::vector<Parameter> LowRankPairs(const Parameter& base, const std::vector<Low
       b.hf.push_back(FileTensor(base.hf[file], ".lora_B.weight", 0, out, rank));
     }
     first_rank += rank;
-    pairs.push_back(std::move(b));
+    adapters.push_back(std::move(b));
     if (parts[i].magnitude) magnitudes.push_back(Magnitude(base, own, i, parts.size()));
   }
-  pairs.insert(pairs.begin(), std::move(a));
-  pairs.insert(pairs.end(), magnitudes.begin(), magnitudes.end());
-  return pairs;
+  adapters.insert(adapters.begin(), std::move(a));
+  adapters.insert(adapters.end(), magnitudes.begin(), magnitudes.end());
+  return adapters;
 }
 
 }  // namespace trireme

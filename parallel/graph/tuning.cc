@@ -32,7 +32,7 @@ struct Module {
   size_t layer = 0;
   std::string role;      // "attention.q"
   std::string name;      // "model.layers.0.self_attn.q_proj"; with a placeholder for experts
-  bool linear = false;   // can have a low-rank pair
+  bool linear = false;   // can have a LoRA adapter
   bool in_block = true;  // part of attention, mlp or experts; not a router or gate
   ModelPart part = ModelPart::kLanguage;
   bool bare = false;    // a tensor of a larger module, without ".weight": sinks, experts that files stack

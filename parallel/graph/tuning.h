@@ -1,5 +1,5 @@
 // Tuning: which part of a graph is trained. Each function turns a graph whose weights are all trained into
-// one with low-rank pairs, or with most weights frozen; parameters, gradients, memory and files follow from
+// one with LoRA adapters, or with most weights frozen; parameters, gradients, memory and files follow from
 // it.
 #pragma once
 
@@ -35,11 +35,11 @@ struct TargetNames {
 };
 
 // The modules of a new adapter. Refuses a name that matches no module, with the nearest one, and modules that
-// cannot have a pair.
+// cannot have an adapter.
 AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, const TargetNames& saved,
                         const AdapterModule& each);
 
-// Adds low-rank pairs to the plan's modules and trains nothing else but its saved ones. Refuses modules that
+// Adds LoRA adapters to the plan's modules and trains nothing else but its saved ones. Refuses modules that
 // the graph does not have, and experts of one layer that differ.
 void ApplyAdapter(LayerGraph& graph, const AdapterPlan& plan);
 
@@ -52,7 +52,7 @@ void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames
 // The same matrices, stored as they are and multiplied in e4m3; they may be trained.
 void CastProducts(LayerGraph& graph, const TargetNames& except);
 
-// Whether training needs to know what pairs started with: the weights beside them have lost it.
+// Whether training needs to know what adapters started with: the weights beside them have lost it.
 inline bool KeepsInitial(const LayerGraph& graph) { return graph.adapter && !graph.adapter->init.empty(); }
 
 // Trains only the targets' own weights, in the last `last_layers` decoder layers (0: in all), and those of

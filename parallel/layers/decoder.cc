@@ -16,8 +16,8 @@
 namespace trireme {
 namespace {
 
-const LowRankWeights* PairsOf(const Projection& projection) {
-  return projection.pairs() ? &*projection.pairs() : nullptr;
+const LowRankWeights* AdaptersOf(const Projection& projection) {
+  return projection.adapters() ? &*projection.adapters() : nullptr;
 }
 
 // `tensor`: the group over which inputs may be split; nullptr: another than the tensor-parallel one, or none.
@@ -101,7 +101,8 @@ DecoderLayer::DecoderLayer(const Layer& layer, const Weights& weights, const Lay
   const ExpertsOptions expert_options{
       .recompute = recompute_, .router = options.router, .sums = options.sums, .expected = options.expected};
   base_experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
-  own.pairs = {.router = PairsOf(router_), .gate_up = PairsOf(expert_gate_up_), .down = PairsOf(expert_down_)};
+  own.adapters = {
+      .router = AdaptersOf(router_), .gate_up = AdaptersOf(expert_gate_up_), .down = AdaptersOf(expert_down_)};
   experts_.emplace(*spec_.experts, own, parallel.experts, expert_options);
 }
 
@@ -240,9 +241,9 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
                             .pool = &pass.router_pool(),
                             .generates = pass.options.cache != nullptr,
                             .expects_rows = pass.options.expects_rows};
-  const ExpertPairInputs inputs = PairInputsOf(pass);
-  const std::optional<ExpertRowPairs> by_row = RowPairsOf(pass);
-  const ExpertRowPairs* adapters = by_row ? &*by_row : nullptr;
+  const ExpertAdapterInputs inputs = AdapterInputsOf(pass);
+  const std::optional<ExpertRowAdapters> by_row = ExpertAdaptersOf(pass);
+  const ExpertRowAdapters* adapters = by_row ? &*by_row : nullptr;
   const ExpertsBlock& experts = pass.options.adapters ? *experts_ : *base_experts_;
   if (!mlp_) return GiveShare(experts.Forward(share, tokens, inputs, {}, adapters), parallel_);
   LinearInput activated{at::Tensor()};
@@ -260,34 +261,35 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
   at::Tensor gate = RouterLogits(share, shared_gate_.weight());
   if (const RowAdapters* rows = RowAdaptersOf(pass)) {
     const at::Tensor own = ShareOf(rows->adapter_of, parallel_);
-    gate = AddRowPairs(gate, {.x = share}, GroupByAdapter(own, gate.device()), rows->PairsOf(shared_gate_.role()));
+    gate =
+        AddRowAdapters(gate, {.x = share}, GroupByAdapter(own, gate.device()), rows->AdaptersOf(shared_gate_.role()));
   }
-  if (const LowRankWeights* pairs = PairsOf(shared_gate_); pairs != nullptr && pass.options.adapters) {
+  if (const LowRankWeights* own = AdaptersOf(shared_gate_); own != nullptr && pass.options.adapters) {
     const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
     gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShare(pass)},
-                      *pairs);
+                      *own);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
 }
 
-std::optional<ExpertRowPairs> DecoderLayer::RowPairsOf(PassContext& pass) const {
+std::optional<ExpertRowAdapters> DecoderLayer::ExpertAdaptersOf(PassContext& pass) const {
   const RowAdapters* rows = RowAdaptersOf(pass);
   if (rows == nullptr) return std::nullopt;
-  return ExpertRowPairs{.adapter_of = ShareOf(rows->adapter_of, parallel_),
-                        .router = rows->PairsOf(router_.role()),
-                        .gate_up = rows->PairsOf(expert_gate_up_.role()),
-                        .down = rows->PairsOf(expert_down_.role()),
-                        .on_experts = rows->on_experts};
+  return ExpertRowAdapters{.adapter_of = ShareOf(rows->adapter_of, parallel_),
+                           .router = rows->AdaptersOf(router_.role()),
+                           .gate_up = rows->AdaptersOf(expert_gate_up_.role()),
+                           .down = rows->AdaptersOf(expert_down_.role()),
+                           .on_experts = rows->on_experts};
 }
 
-std::shared_ptr<const PairSlots> DecoderLayer::SlotsOfShare(PassContext& pass) const {
-  const std::shared_ptr<const PairSlots> all = pass.options.adapters ? pass.Slots() : nullptr;
+std::shared_ptr<const AdapterSlots> DecoderLayer::SlotsOfShare(PassContext& pass) const {
+  const std::shared_ptr<const AdapterSlots> all = pass.options.adapters ? pass.Slots() : nullptr;
   if (!all) return nullptr;
-  return std::make_shared<const PairSlots>(all->slots, ShareOf(all->slot_of, parallel_), pass.input.tokens.device());
+  return std::make_shared<const AdapterSlots>(all->slots, ShareOf(all->slot_of, parallel_), pass.input.tokens.device());
 }
 
 // For this rank's share of the tokens.
-ExpertPairInputs DecoderLayer::PairInputsOf(PassContext& pass) const {
+ExpertAdapterInputs DecoderLayer::AdapterInputsOf(PassContext& pass) const {
   if (!pass.options.dropout) return {.slots = SlotsOfShare(pass)};
   const at::Tensor rows = ShareOf(pass.input.identities, parallel_);
   return {.router = router_.DropoutOf(pass, rows),

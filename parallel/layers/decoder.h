@@ -32,11 +32,11 @@ class DecoderLayer : public RunningLayer {
   at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
   // The shared expert's output for this rank's share of the tokens.
   at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
-  ExpertPairInputs PairInputsOf(PassContext& pass) const;
-  // Of the share's tokens; nullptr: pairs are one model's.
-  std::shared_ptr<const PairSlots> SlotsOfShare(PassContext& pass) const;
+  ExpertAdapterInputs AdapterInputsOf(PassContext& pass) const;
+  // Of the share's tokens; nullptr: adapters are one model's.
+  std::shared_ptr<const AdapterSlots> SlotsOfShare(PassContext& pass) const;
   // Of the share's tokens; nothing if the pass has no adapters by row.
-  std::optional<ExpertRowPairs> RowPairsOf(PassContext& pass) const;
+  std::optional<ExpertRowAdapters> ExpertAdaptersOf(PassContext& pass) const;
   // By a norm of the layer; nullptr: x itself.
   at::Tensor Normalised(const at::Tensor& x, const Weight* norm) const;
   // What is added to the residual stream of a branch: normalised (`norm`: by it) and scaled, where the family says so.
@@ -73,7 +73,7 @@ class DecoderLayer : public RunningLayer {
   std::optional<DeltaAttention> delta_;
   const Projection router_, expert_gate_up_, expert_down_;
   std::optional<ExpertsBlock> experts_;
-  std::optional<ExpertsBlock> base_experts_;  // the same without low-rank pairs
+  std::optional<ExpertsBlock> base_experts_;  // the same without LoRA adapters
   const Projection shared_gate_;              // [1, hidden]
 };
 

@@ -17,7 +17,7 @@ struct RowAdapters;  // row_adapters.h
 class KeyValueCache {
  public:
   // Before each pass: the rows with their blocks, and how many tokens they get; and the adapters they use, of a model
-  // without pairs of its own, which outlive the pass; nullptr: none.
+  // without adapters of its own, which outlive the pass; nullptr: none.
   void Begin(PagedRows rows, const RowAdapters* adapters = nullptr) {
     rows_ = std::move(rows);
     adapters_ = adapters;

@@ -45,37 +45,39 @@ at::Tensor LatentAttention::OfHeads(const at::Tensor& matrix) const {
 }
 
 at::Tensor LatentAttention::Expansion(PassContext& pass) const {
-  const bool pairs = kv_b_.pairs() && pass.options.adapters;
-  if (!pairs) return OfHeads(MatrixOf(kv_b_.weight()));
+  const bool adapters = kv_b_.adapters() && pass.options.adapters;
+  if (!adapters) return OfHeads(MatrixOf(kv_b_.weight()));
   return OfHeads(kv_b_.Forward(at::eye(latent_.kv_rank).to(kv_a_norm_.value.options()), pass).t());
 }
 
 // By rows of an adapter, one low-rank product after the other: its expansion is never made.
-void LatentAttention::AddRowPairsToQueries(const at::Tensor& own, const at::Tensor& projected,
-                                           PassContext& pass) const {
+void LatentAttention::AddRowAdaptersToQueries(const at::Tensor& own, const at::Tensor& projected,
+                                              PassContext& pass) const {
   const RowAdapters& rows = *RowAdaptersOf(pass);
-  const std::vector<const LowRankWeights*> pairs = rows.PairsOf(kv_b_.role());
+  const std::vector<const LowRankWeights*> adapters = rows.AdaptersOf(kv_b_.role());
   at::Tensor sum = projected;
   for (const AdapterRows::Group& group : rows.rows.groups) {
-    const LowRankWeights* pair = pairs[static_cast<size_t>(group.adapter)];
-    if (pair == nullptr) continue;
-    const at::Tensor b = OfHeads(pair->blocks.front().b->value).narrow(1, 0, latent_.qk_nope_head_dim);
+    const LowRankWeights* adapter = adapters[static_cast<size_t>(group.adapter)];
+    if (adapter == nullptr) continue;
+    const at::Tensor b = OfHeads(adapter->blocks.front().b->value).narrow(1, 0, latent_.qk_nope_head_dim);
     const at::Tensor low = at::bmm(own.index_select(0, group.rows).transpose(0, 1), b).transpose(0, 1);
-    sum.index_add_(0, group.rows, at::matmul(low, pair->a->value), pair->blocks.front().scale);
+    sum.index_add_(0, group.rows, at::matmul(low, adapter->a->value), adapter->blocks.front().scale);
   }
 }
 
-void LatentAttention::AddRowPairsToValues(const at::Tensor& mixed, const at::Tensor& values, PassContext& pass) const {
+void LatentAttention::AddRowAdaptersToValues(const at::Tensor& mixed, const at::Tensor& values,
+                                             PassContext& pass) const {
   const RowAdapters& rows = *RowAdaptersOf(pass);
-  const std::vector<const LowRankWeights*> pairs = rows.PairsOf(kv_b_.role());
+  const std::vector<const LowRankWeights*> adapters = rows.AdaptersOf(kv_b_.role());
   at::Tensor sum = values;
   for (const AdapterRows::Group& group : rows.rows.groups) {
-    const LowRankWeights* pair = pairs[static_cast<size_t>(group.adapter)];
-    if (pair == nullptr) continue;
-    const at::Tensor low = at::matmul(mixed.index_select(0, group.rows), pair->a->value.t());
-    const at::Tensor b = OfHeads(pair->blocks.front().b->value).narrow(1, latent_.qk_nope_head_dim, latent_.value_dim);
+    const LowRankWeights* adapter = adapters[static_cast<size_t>(group.adapter)];
+    if (adapter == nullptr) continue;
+    const at::Tensor low = at::matmul(mixed.index_select(0, group.rows), adapter->a->value.t());
+    const at::Tensor b =
+        OfHeads(adapter->blocks.front().b->value).narrow(1, latent_.qk_nope_head_dim, latent_.value_dim);
     sum.index_add_(0, group.rows, at::bmm(low.transpose(0, 1), b.transpose(1, 2)).transpose(0, 1),
-                   pair->blocks.front().scale);
+                   adapter->blocks.front().scale);
   }
 }
 
@@ -86,13 +88,13 @@ at::Tensor LatentAttention::OverLatents(const at::Tensor& own, const at::Tensor&
                                         PassContext& pass) const {
   const auto expansion = Expansion(pass).split_with_sizes({latent_.qk_nope_head_dim, latent_.value_dim}, 1);
   const at::Tensor projected = at::bmm(own.transpose(0, 1), expansion[0]).transpose(0, 1);
-  if (RowAdaptersOf(pass) != nullptr) AddRowPairsToQueries(own, projected, pass);
+  if (RowAdaptersOf(pass) != nullptr) AddRowAdaptersToQueries(own, projected, pass);
   const at::Tensor query = at::cat({projected, turned}, -1);  // [tokens, heads, kv_rank + qk_rope_head_dim]
   const at::Tensor mixed = pass.options.cache->AttendLatents(layer_, query, latent, latent_.kv_rank, latent_.scale)
                                .view({-1, heads_, latent_.kv_rank});
   const at::Tensor values =
       at::bmm(mixed.transpose(0, 1), expansion[1].transpose(1, 2)).transpose(0, 1);  // [tokens, heads, value_dim]
-  if (RowAdaptersOf(pass) != nullptr) AddRowPairsToValues(mixed, values, pass);
+  if (RowAdaptersOf(pass) != nullptr) AddRowAdaptersToValues(mixed, values, pass);
   return values.flatten(1);
 }
 

@@ -21,12 +21,12 @@ class LatentAttention {
   at::Tensor Queries(const LinearInput& x, PassContext& pass) const;  // [tokens, heads, nope | rope]
   // A matrix whose rows are kv_b's: [heads, qk_nope_head_dim + value_dim, columns].
   at::Tensor OfHeads(const at::Tensor& matrix) const;
-  // kv_b of this rank's heads, with its low-rank pairs: [heads, qk_nope_head_dim + value_dim, kv_rank].
+  // kv_b of this rank's heads, with its LoRA adapters: [heads, qk_nope_head_dim + value_dim, kv_rank].
   at::Tensor Expansion(PassContext& pass) const;
-  // What the pairs of kv_b add by row: to queries that are projected back, [tokens, heads, kv_rank], and to the
+  // What the adapters of kv_b add by row: to queries that are projected back, [tokens, heads, kv_rank], and to the
   // output, [tokens, heads, value_dim], of the mean latents.
-  void AddRowPairsToQueries(const at::Tensor& own, const at::Tensor& projected, PassContext& pass) const;
-  void AddRowPairsToValues(const at::Tensor& mixed, const at::Tensor& values, PassContext& pass) const;
+  void AddRowAdaptersToQueries(const at::Tensor& own, const at::Tensor& projected, PassContext& pass) const;
+  void AddRowAdaptersToValues(const at::Tensor& mixed, const at::Tensor& values, PassContext& pass) const;
   // Attention over cached latents. own, turned: parts of the queries, [tokens, heads, …]; latent: [tokens, kv_rank
   // + qk_rope_head_dim].
   at::Tensor OverLatents(const at::Tensor& own, const at::Tensor& turned, const at::Tensor& latent,

@@ -44,7 +44,7 @@ struct LayerParallel {
 
 struct LayerOptions {
   bool recompute_selected = false;  // recompute what is large and cheap: attention core, norms, activation
-  double adapter_dropout = 0;       // of the inputs of low-rank pairs
+  double adapter_dropout = 0;       // of the inputs of LoRA adapters
   double hidden_dropout = 0;        // of the embedding and of the outputs of attention and mlp
   double neftune_alpha = 0;         // of the noise on embeddings
   RouterOptions router = {};

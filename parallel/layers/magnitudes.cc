@@ -45,17 +45,17 @@ struct ScaleFunction : torch::autograd::Function<ScaleFunction> {
 
 }  // namespace
 
-// |w + s bA|² = |w|² + 2 s b · (A w) + s² b (A Aᵀ) bᵀ: the sum of W and the pair's product is never made.
-at::Tensor RowLengths(const Weight& weight, const LowRankWeights& pairs, Communicator* inputs) {
+// |w + s bA|² = |w|² + 2 s b · (A w) + s² b (A Aᵀ) bᵀ: the sum of W and the adapter's product is never made.
+at::Tensor RowLengths(const Weight& weight, const LowRankWeights& adapters, Communicator* inputs) {
   const at::NoGradGuard no_graph;
-  const at::Tensor w = MatrixOf(weight).to(at::kFloat), all_a = pairs.a->value.to(at::kFloat);
+  const at::Tensor w = MatrixOf(weight).to(at::kFloat), all_a = adapters.a->value.to(at::kFloat);
   at::Tensor squares = w.square().sum(1);
-  for (const LowRankBlock& block : pairs.blocks) {
+  for (const LowRankBlock& block : adapters.blocks) {
     const at::Tensor b = block.b->value.to(at::kFloat);
     const at::Tensor a = all_a.narrow(0, block.first_rank, b.size(1));
     const at::Tensor rows = w.narrow(0, block.first_output, b.size(0));
-    const at::Tensor across = at::mm(rows, a.t()) * 2, of_pair = at::mm(b, at::mm(a, a.t())) * block.scale;
-    squares.narrow(0, block.first_output, b.size(0)).add_(((across + of_pair) * b).sum(1), block.scale);
+    const at::Tensor across = at::mm(rows, a.t()) * 2, of_adapter = at::mm(b, at::mm(a, a.t())) * block.scale;
+    squares.narrow(0, block.first_output, b.size(0)).add_(((across + of_adapter) * b).sum(1), block.scale);
   }
   if (inputs != nullptr) AllReduce(squares, *inputs);
   return squares.clamp_min(kLeastSquare).sqrt();

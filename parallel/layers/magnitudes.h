@@ -18,11 +18,11 @@ struct MagnitudeBlock {               // of one projection in a fused matrix
   int64_t first_output = 0;           // its columns of y
 };
 
-// The length of each row of W with its pairs, [out] fp32. `inputs`: the ranks over which the rows are split; nullptr:
-// they are whole.
-at::Tensor RowLengths(const Weight& weight, const LowRankWeights& pairs, Communicator* inputs);
+// The length of each row of W with its adapters, [out] fp32. `inputs`: the ranks over which the rows are split;
+// nullptr: they are whole.
+at::Tensor RowLengths(const Weight& weight, const LowRankWeights& adapters, Communicator* inputs);
 
-// y: [rows, out], the output of the matrix and its pairs, without a bias; it may be a rank's part of a sum. Blocks
+// y: [rows, out], the output of the matrix and its adapters, without a bias; it may be a rank's part of a sum. Blocks
 // outlive the backward pass.
 at::Tensor ScaleToMagnitudes(const at::Tensor& y, const std::vector<MagnitudeBlock>& blocks, const at::Tensor& lengths);
 

@@ -1,7 +1,8 @@
 // Projection: a linear layer on this rank: its matrix, which may fuse several projections of one input, and
-// their low-rank pairs if the run has an adapter, or those of the pass's rows. Collectives are the caller's: a pair is
-// split like its matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are summed
-// here, and where ranks split rows that are rounded to e4m3, their largest magnitudes are found over all of them.
+// their LoRA adapters if the run has an adapter, or those of the pass's rows. Collectives are the caller's: an adapter
+// is split like its matrix, so that its output is a part of the same sum. Only the lengths that DoRA divides by are
+// summed here, and where ranks split rows that are rounded to e4m3, their largest magnitudes are found over all of
+// them.
 #pragma once
 
 #include <optional>
@@ -36,17 +37,17 @@ class Projection {
 
   const Weight& weight() const { return *weight_; }
   const MatrixRole& role() const { return role_; }
-  const std::optional<LowRankWeights>& pairs() const { return pairs_; }
-  // The dropout of the pairs' inputs in this pass, whose tokens are `rows`; nullptr: none.
+  const std::optional<LowRankWeights>& adapters() const { return adapters_; }
+  // The dropout of the adapters' inputs in this pass, whose tokens are `rows`; nullptr: none.
   std::shared_ptr<const Dropout> DropoutOf(PassContext& pass, const at::Tensor& rows) const;
 
  private:
   at::Tensor Plain(const LinearInput& x, PassContext& pass, const Weight* bias) const;
-  at::Tensor WithPairs(const LowRankInput& input, PassContext& pass, const Weight* bias) const;
+  at::Tensor WithAdapters(const LowRankInput& input, PassContext& pass, const Weight* bias) const;
 
   const MatrixRole role_;
   const Weight* weight_ = nullptr;
-  std::optional<LowRankWeights> pairs_;
+  std::optional<LowRankWeights> adapters_;
   std::vector<MagnitudeBlock> magnitudes_;  // of DoRA
   Communicator* inputs_ = nullptr;          // the ranks that split them; nullptr: they are whole
   SplitContraction split_;                  // of a matrix in e4m3

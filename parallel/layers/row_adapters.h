@@ -1,5 +1,5 @@
 // RowAdapters: LoRA adapters by row, for generation: the rows of one pass may use different ones, or none. An
-// adapter is a set of low-rank pairs beside the model's weights, found by the matrix they belong to; it is split
+// adapter is low-rank matrices beside the model's weights, found by the matrix they belong to; it is split
 // over ranks like the model. Who loads it, and which row uses which, is decided elsewhere.
 #pragma once
 
@@ -25,23 +25,23 @@ struct MatrixRole {
   std::vector<std::string> parts;
 };
 
-// The pairs that `layer` has for a matrix whose declaration is in `weights`; nothing if it has none.
-std::optional<LowRankWeights> FindPairs(const Layer& layer, const Weights& weights, const MatrixRole& role);
+// The adapters that `layer` has for a matrix whose declaration is in `weights`; nothing if it has none.
+std::optional<LowRankWeights> FindAdapters(const Layer& layer, const Weights& weights, const MatrixRole& role);
 
-// The magnitudes of its projections, if they have pairs with them (DoRA).
+// The magnitudes of its projections, if they have adapters with them (DoRA).
 std::vector<MagnitudeBlock> FindMagnitudes(const Weights& weights, const MatrixRole& role);
 
 // One adapter on this rank.
 class AdapterWeights {
  public:
-  // graph: the model's with the adapter's pairs; layers: those of this rank.
+  // graph: the model's with the adapter; layers: those of this rank.
   AdapterWeights(const LayerGraph& graph, std::vector<Layer> layers, const Grids& grids, const TensorSplit& split);
 
-  // The pairs' tensors, to be allocated and filled; what else the layers hold has no memory here.
+  // The adapters' tensors, to be allocated and filled; what else the layers hold has no memory here.
   std::vector<Weights::Entry*> entries();
   // nullptr: the adapter leaves the matrix as it is.
   const LowRankWeights* Find(const MatrixRole& role) const;
-  // Whether any layer of the model, also one of another rank, has pairs on its experts.
+  // Whether any layer of the model, also one of another rank, has adapters on its experts.
   bool on_experts() const { return on_experts_; }
 
  private:
@@ -56,12 +56,12 @@ struct RowAdapters {
   RowAdapters(std::vector<const AdapterWeights*> adapters, const at::Tensor& adapter_of, at::Device device);
 
   // By adapter.
-  std::vector<const LowRankWeights*> PairsOf(const MatrixRole& role) const;
+  std::vector<const LowRankWeights*> AdaptersOf(const MatrixRole& role) const;
 
   const std::vector<const AdapterWeights*> adapters;
   const at::Tensor adapter_of;  // [tokens] int64 in host memory: index into `adapters`; -1: none
   const AdapterRows rows;       // the same by adapter
-  bool on_experts = false;      // some adapter has pairs on experts: what tokens use travels with them
+  bool on_experts = false;      // some adapter is on experts, too: what tokens use travels with them
 };
 
 // Of a generation pass whose rows use any; nullptr otherwise.

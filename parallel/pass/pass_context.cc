@@ -21,9 +21,9 @@ const RotaryTable& PassContext::TableFor(const Rotation& rotation) {
   return table;
 }
 
-std::shared_ptr<const PairSlots> PassContext::Slots() {
+std::shared_ptr<const AdapterSlots> PassContext::Slots() {
   if (!slots_ && input.slot_of.defined()) {
-    slots_ = std::make_shared<const PairSlots>(input.pair_slots, input.slot_of, input.tokens.device());
+    slots_ = std::make_shared<const AdapterSlots>(input.adapter_slots, input.slot_of, input.tokens.device());
   }
   return slots_;
 }

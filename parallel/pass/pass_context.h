@@ -19,8 +19,8 @@ namespace trireme {
 class KeyValueCache;  // parallel/layers
 class Objective;      // parallel/objectives
 struct PassOutput;
-struct PairSlots;    // ops/low_rank
-struct TowerTables;  // parallel/layers
+struct AdapterSlots;  // ops/low_rank
+struct TowerTables;   // parallel/layers
 
 struct PassWants {                  // requested of the head per micro batch, in addition to the objective's sums
   bool log_probs = false;           // of each label
@@ -35,7 +35,7 @@ struct PassWants {                  // requested of the head per micro batch, in
 struct PassOptions {
   const Objective* objective = nullptr;  // what the head computes
   bool differentiate = true;             // a backward pass follows
-  bool adapters = true;                  // false: low-rank pairs are ignored, as in the base model
+  bool adapters = true;                  // false: LoRA adapters are ignored, as in the base model
   std::optional<uint64_t> dropout = {};  // the step's seed; nullopt: no dropout
   // Experts exchange tokens in sizes that the steps before had (parallel/experts/expected_rows.h). Whoever asks for it
   // checks afterwards whether all tokens had room, and otherwise repeats the pass.
@@ -62,14 +62,14 @@ class PassContext {
   // Computed once for all layers with the same rotary embedding.
   const RotaryTable& TableFor(const Rotation& rotation);
   std::shared_ptr<const TowerTables>& tower_tables() { return tower_tables_; }  // null until a vision tower fills it
-  // Which of the models in the low-rank pairs each token uses; nullptr: all of them are one model's.
-  std::shared_ptr<const PairSlots> Slots();
+  // Which of the models in the LoRA adapters each token uses; nullptr: all of them are one model's.
+  std::shared_ptr<const AdapterSlots> Slots();
   RouterPool& router_pool() { return router_pool_; }  // router counts of all layers
 
  private:
   std::map<std::vector<double>, RotaryTable> tables_;  // by the rotation's key
   std::shared_ptr<const TowerTables> tower_tables_;
-  std::shared_ptr<const PairSlots> slots_;
+  std::shared_ptr<const AdapterSlots> slots_;
   RouterPool router_pool_;
   std::vector<std::unique_ptr<PassContext>> mtp_;
 };

@@ -60,9 +60,9 @@ struct PassInput {
   FactsByType facts =
       {};  // what its objective knows of the micro batch beside these (answer_facts.h, policy_facts.h …)
   ImageFacts images = {};
-  // Low-rank pairs that hold several models' side by side: how many, and in host memory [rows · length] int64 which of
-  // them each token uses; -1: none. Undefined: every token uses all of the pairs.
-  int64_t pair_slots = 1;
+  // LoRA adapters that hold several models' side by side: how many, and in host memory [rows · length] int64 which of
+  // them each token uses; -1: none. Undefined: every token uses all of the adapters.
+  int64_t adapter_slots = 1;
   at::Tensor slot_of = {};
   // By depth of multi-token prediction: the same positions, with tokens and labels that stand as many further on
   // in the same document; empty where nothing of the kind is trained.

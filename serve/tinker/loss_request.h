@@ -21,7 +21,7 @@ struct LossRequest {
   std::vector<int64_t> columns = {};  // by datum: K; 0: its targets have one dim
   std::string loss = {};
   LossNumbers numbers = {};
-  bool base = false;  // without the model's pairs: Twinkle's disable_lora
+  bool base = false;  // without the model's adapters: Twinkle's disable_lora
 };
 
 // Throws ApiError that names the datum and the tensor.

@@ -80,7 +80,7 @@ Json RemoteService::ModelsJson(const Held& held, const std::optional<std::string
   for (const auto& [id, model] : models.all(held)) {
     if (owner && model.owner != *owner) continue;
     list.push_back({{"model_id", id},
-                    {"rank", model.pairs.rank},
+                    {"rank", model.adapters.rank},
                     {"queued", model.queue.size()},
                     {"steps", model.steps},
                     {"tokens", model.tokens.total()},

@@ -31,29 +31,30 @@ int64_t SeqOf(Fields& fields, const std::string& name) {
   return *seq;
 }
 
-TrainedPairs ReadPairs(const Json* json, int64_t max_rank) {
-  TrainedPairs pairs{.seed = static_cast<uint64_t>(std::hash<std::string>()(net::RandomBytes(8)) >> 1)};
+TrainedAdapters ReadAdapters(const Json* json, int64_t max_rank) {
+  TrainedAdapters adapters{.seed = static_cast<uint64_t>(std::hash<std::string>()(net::RandomBytes(8)) >> 1)};
   if (json == nullptr)
     Refuse("lora_config: is missing; this server trains LoRA adapters, not full models (--train-full does)");
   Fields fields(*json, "lora_config");
-  pairs.rank = fields.Integer("rank", 1, INT_MAX).value_or(32);
-  if (pairs.rank > max_rank) {
-    fields.Fail("rank", Concat(pairs.rank, " is beyond this server's ", max_rank,
+  adapters.rank = fields.Integer("rank", 1, INT_MAX).value_or(32);
+  if (adapters.rank > max_rank) {
+    fields.Fail("rank", Concat(adapters.rank, " is beyond this server's ", max_rank,
                                "; ask for less, or start it with --train-max-rank"));
   }
   if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX))
-    pairs.seed = static_cast<uint64_t>(*seed) & (UINT64_MAX >> 1);
-  pairs.attention = fields.Switch("train_attn").value_or(true);
-  pairs.mlp = fields.Switch("train_mlp").value_or(true);
+    adapters.seed = static_cast<uint64_t>(*seed) & (UINT64_MAX >> 1);
+  adapters.attention = fields.Switch("train_attn").value_or(true);
+  adapters.mlp = fields.Switch("train_mlp").value_or(true);
   fields.Switch("train_unembed");  // said in every session's warning_message
   fields.Accept({"type"});
   fields.Finish();
-  if (!pairs.attention && !pairs.mlp) Refuse("lora_config: neither train_attn nor train_mlp: nothing would be trained");
-  return pairs;
+  if (!adapters.attention && !adapters.mlp)
+    Refuse("lora_config: neither train_attn nor train_mlp: nothing would be trained");
+  return adapters;
 }
 
-TrainedPairs ReadFull(const Json* lora) {
-  TrainedPairs asked;
+TrainedAdapters ReadFull(const Json* lora) {
+  TrainedAdapters asked;
   if (lora == nullptr) return asked;
   Fields fields(*lora, "lora_config");
   asked.rank = fields.Integer("rank", 1, INT_MAX).value_or(asked.rank);
@@ -94,11 +95,11 @@ AdamNumbers ReadAdam(Fields& request) {
   return adam;
 }
 
-void CheckSwitches(const CheckpointRecord& record, const TrainedPairs& pairs) {
+void CheckSwitches(const CheckpointRecord& record, const TrainedAdapters& adapters) {
   const bool attention = record.facts.value("train_attn", true), mlp = record.facts.value("train_mlp", true);
-  if (attention == pairs.attention && mlp == pairs.mlp) return;
+  if (attention == adapters.attention && mlp == adapters.mlp) return;
   Refuse(Concat(record.path.Text(), ": was trained with ", SwitchText(attention, mlp), ", the model has ",
-                SwitchText(pairs.attention, pairs.mlp), "; create the model with the checkpoint's lora_config"));
+                SwitchText(adapters.attention, adapters.mlp), "; create the model with the checkpoint's lora_config"));
 }
 
 Json LogprobsJson(const std::vector<std::vector<float>>& rows, const std::vector<int64_t>& columns) {

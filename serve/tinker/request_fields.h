@@ -21,14 +21,14 @@ std::string IdOf(Fields& fields, const std::string& name);
 int64_t SeqOf(Fields& fields, const std::string& name);
 
 // lora_config; json: nullptr if the request has none.
-TrainedPairs ReadPairs(const Json* json, int64_t max_rank);
+TrainedAdapters ReadAdapters(const Json* json, int64_t max_rank);
 // The same where a model is trained in full: clients always send a rank, and ask for it when they resume: it is
 // remembered, and has no effect.
-TrainedPairs ReadFull(const Json* json);
+TrainedAdapters ReadFull(const Json* json);
 void CheckOptimizer(const Json* json);
 AdamNumbers ReadAdam(Fields& request);
-// That a checkpoint has the model's pairs: others would be loaded in part.
-void CheckSwitches(const CheckpointRecord& record, const TrainedPairs& pairs);
+// That a checkpoint has the model's adapters: others would be loaded in part.
+void CheckSwitches(const CheckpointRecord& record, const TrainedAdapters& adapters);
 
 // columns: of each datum's targets; 0: they are a plain list. Of [N, K] targets the rows of one datum, one after
 // another, become its columns again.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kSamplingSeq[] = "sampling_session_seq_id";
 // Adapters of samplers that stay on the device. A loop that makes a sampler after every step samples from the last
-// ones; each costs the device memory of its pairs, and one that is used again later is read from its files again.
+// ones; each costs the device memory of its adapters, and one that is used again later is read from its files again.
 constexpr size_t kMostOpen = 16;
 
 }  // namespace

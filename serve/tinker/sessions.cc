@@ -25,14 +25,15 @@ Json Sessions::Create(const std::string& owner, const Json& body) {
                    .created = IsoTime(state_.checkpoints.now()),
                    .display_name = UserName(fields, "display_name"),
                    .user_metadata = metadata};
-  return {{"type", "create_session"},
-          {"session_id", id},
-          {"warning_message",
-           facts.full
-               ? "this server trains one model with all its parameters: the ranks that clients ask for have no effect"
-               : Concat("train_unembed: this server trains no pairs beside the head, they are left out; pairs have "
-                        "ranks up to ",
-                        facts.max_rank)}};
+  return {
+      {"type", "create_session"},
+      {"session_id", id},
+      {"warning_message",
+       facts.full
+           ? "this server trains one model with all its parameters: the ranks that clients ask for have no effect"
+           : Concat("train_unembed: this server trains no adapters beside the head, they are left out; adapters have "
+                    "ranks up to ",
+                    facts.max_rank)}};
 }
 
 Json Sessions::Heartbeat(const std::string& owner, const Json& body) {

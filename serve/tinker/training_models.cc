@@ -77,13 +77,13 @@ Json TrainingModels::Create(const std::string& owner, const Json& body) {
   CheckOptimizer(fields.Find("optimizer_config"));
   TrainingModel model{.owner = owner, .session = session};
   const Json* lora = fields.Find("lora_config");
-  model.pairs = facts.full ? ReadFull(lora) : ReadPairs(lora, facts.max_rank);
+  model.adapters = facts.full ? ReadFull(lora) : ReadAdapters(lora, facts.max_rank);
   model.user_metadata = UserMetadata(fields);
   fields.Accept({"type"});
   fields.Finish();
   model.last_request = IsoTime();
   Task task{.future = state_.futures.Add(owner),
-            .work = {.action = TrainAction::kCreate, .model = id, .pairs = model.pairs},
+            .work = {.action = TrainAction::kCreate, .model = id, .adapters = model.adapters},
             .finish = [id](const Held&, const TrainOutcome&) {
               return Success({{"model_id", id}, {"type", "create_model"}});
             }};
@@ -115,11 +115,11 @@ Json TrainingModels::Info(const std::string& owner, const Json& body) {
           {"model_data", {{"model_name", facts.model_name}, {"tokenizer_id", facts.model_directory}}},
           {"model_id", id},
           {"is_lora", !facts.full},
-          {"lora_rank", facts.full ? Json() : Json(model.pairs.rank)},
+          {"lora_rank", facts.full ? Json() : Json(model.adapters.rank)},
           {"model_name", facts.model_name}};
 }
 
-// Its pairs go in the order of loose work; nothing of it is found meanwhile.
+// Its adapters go in the order of loose work; nothing of it is found meanwhile.
 void TrainingModels::Drop(const Held& held, const std::string& id, const std::string& why) {
   expected_.Forget(id);
   state_.FailAll(held, models_.at(id).queue.TakeAll(), why);
@@ -180,7 +180,7 @@ Json TrainingModels::RunOf(const std::string& owner, const std::string& run,
   }
   if (const auto model = models_.find(run); model != models_.end() && model->second.owner == owner) {
     found = true;
-    json["lora_rank"] = model->second.pairs.rank;
+    json["lora_rank"] = model->second.adapters.rank;
     json["last_request_time"] = model->second.last_request;
     json["user_metadata"] = model->second.user_metadata;
   }

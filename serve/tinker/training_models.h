@@ -24,7 +24,7 @@ namespace trireme::tinker {
 
 struct TrainingModel {
   std::string owner = {}, session = {};
-  TrainedPairs pairs = {};
+  TrainedAdapters adapters = {};
   ModelQueue queue = {};
   Json user_metadata = nullptr;
   std::string last_request = {};  // ISO 8601

@@ -119,9 +119,9 @@ Json TrainingModels::Step(const std::string& owner, const Json& body) {
 Json TrainingModels::FactsOf(const TrainingModel& model, Fields& fields) const {
   const Json metadata = UserMetadata(fields);
   Json facts = {{"base_model", state_.facts.model_name},
-                {"lora_rank", model.pairs.rank},
-                {"train_attn", model.pairs.attention},
-                {"train_mlp", model.pairs.mlp},
+                {"lora_rank", model.adapters.rank},
+                {"train_attn", model.adapters.attention},
+                {"train_mlp", model.adapters.mlp},
                 {"time", IsoTime(state_.checkpoints.now())},
                 {"user_metadata", metadata.is_null() ? model.user_metadata : metadata}};
   if (state_.facts.full) facts["full"] = true;
@@ -181,9 +181,9 @@ Json TrainingModels::Load(const std::string& owner, const Json& body) {
     fields.Finish();
     state_.CheckKind(record);
     const int64_t rank = record.facts.value("lora_rank", int64_t{0});
-    if (!state_.facts.full && rank != model.pairs.rank)
-      Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.pairs.rank));
-    if (!state_.facts.full) CheckSwitches(record, model.pairs);
+    if (!state_.facts.full && rank != model.adapters.rank)
+      Refuse(Concat(path.Text(), ": has rank ", rank, ", the model ", model.adapters.rank));
+    if (!state_.facts.full) CheckSwitches(record, model.adapters);
     if (state_.facts.full && path.kind != kTrainingKind)
       Refuse(path.Text() + ": has no state to train on from; load one of save_state");
     if (task.work.optimizer && path.kind != kTrainingKind) Refuse(path.Text() + ": has no optimizer state");

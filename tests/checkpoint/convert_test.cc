@@ -92,7 +92,7 @@ TEST_F(Conversion, AnAdapterThatMakesWeightsInfiniteIsRefused) {
   EXPECT_EQ(merge("2"), "no error");
 }
 
-// An embedding's pair is stored the other way round: A is [rank, tokens], B [hidden, rank], the weight [tokens,
+// An embedding's adapter is stored the other way round: A is [rank, tokens], B [hidden, rank], the weight [tokens,
 // hidden].
 TEST_F(Conversion, AnAdapterOfTheEmbeddingIsMergedTransposed) {
   const std::vector<float> zeros(6), a = {1, 2, 3}, b = {10, 100};
@@ -128,7 +128,7 @@ TEST_F(Conversion, AllRanksRefuseTogether) {
   ExpectNothingLeft();
 }
 
-// Every key is read, listed as one that changes no product of a pair, or refused.
+// Every key is read, listed as one that changes no product of an adapter, or refused.
 TEST_F(Conversion, AnAdaptersConfigIsReadWholeOrRefused) {
   const HfDirectory base(Model({1, 2, 3, 4}));
   const auto said = [&](const char* key, const Json& value) {

@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<int64_t>;
 
-// Pairs of rank 2 on all query projections, large enough to change tokens.
+// Adapters of rank 2 on all query projections, large enough to change tokens.
 std::string WriteAdapter(const ModelFolder& model, const std::string& name, float value) {
   const std::filesystem::path directory = std::filesystem::path(model.path()) / name;
   if (TestJob().rank() == 0) {

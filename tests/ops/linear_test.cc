@@ -1,4 +1,4 @@
-// Linear, its low-rank pairs, and the underlying matmul: values, gradients, deferred weight gradients,
+// Linear, its LoRA adapters, and the underlying matmul: values, gradients, deferred weight gradients,
 // recomputed inputs.
 #include "ops/linear/linear.h"
 
@@ -149,17 +149,17 @@ TEST(Linear, NoTokens) {
   }
 }
 
-// A fused weight of three blocks, of which the first and the last have low-rank pairs of different rank.
+// A fused weight of three blocks, of which the first and the last have LoRA adapters of different rank.
 TEST(LowRank, IsThePlainFormula) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     Weight weight = TrainedWeight({12, 7}, type), a = TrainedWeight({5, 7}, type);
     Weight first = TrainedWeight({4, 2}, type), last = TrainedWeight({3, 3}, type);
-    const LowRankWeights pairs{.a = &a,
-                               .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
-                                          {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
+    const LowRankWeights adapters{.a = &a,
+                                  .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
+                                             {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
     Compare({.inputs = {Random({11, 7}, type)},
              .weights = {&weight, &a, &first, &last},
-             .op = [&](const Tensors& x) { return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0]}, pairs)}; },
+             .op = [&](const Tensors& x) { return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0]}, adapters)}; },
              .plain =
                  [](const Tensors& x, const Tensors& w) {
                    const at::Tensor low = at::linear(x[0], w[1]);
@@ -180,9 +180,9 @@ TEST(LowRank, WithTheProductInOne) {
       Weight weight = TrainedWeight({12, 7}, type), bias = TrainedWeight({12}, type), a = TrainedWeight({5, 7}, type);
       weight.gradient = bias.gradient = at::Tensor();
       Weight first = TrainedWeight({4, 2}, type), last = TrainedWeight({3, 3}, type);
-      const LowRankWeights pairs{.a = &a,
-                                 .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
-                                            {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
+      const LowRankWeights adapters{.a = &a,
+                                    .blocks = {{.b = &first, .scale = 2, .first_rank = 0, .first_output = 0},
+                                               {.b = &last, .scale = 0.5, .first_rank = 2, .first_output = 9}}};
       const auto dropout = std::make_shared<const Dropout>(
           Dropout{.rate = 0.5, .random = RandomStream(1, "x"), .rows = at::arange(11, at::kLong)});
       const LowRankInput options{.x = at::Tensor(), .dropout = drops ? dropout : nullptr};
@@ -192,8 +192,8 @@ TEST(LowRank, WithTheProductInOne) {
         const at::Tensor x = Random({11, 7}, type).requires_grad_();
         LowRankInput input = options;
         input.x = x;
-        const at::Tensor y = in_one ? LinearWithLowRank(input, weight, &bias, pairs)
-                                    : AddLowRank(Linear(x, weight, &bias), input, pairs);
+        const at::Tensor y = in_one ? LinearWithLowRank(input, weight, &bias, adapters)
+                                    : AddLowRank(Linear(x, weight, &bias), input, adapters);
         torch::autograd::backward({y}, {at::ones_like(y)});
         return Tensors{y.detach(), x.grad(), a.gradient.clone(), first.gradient.clone(), last.gradient.clone()};
       };
@@ -207,13 +207,13 @@ TEST(LowRank, WithTheProductInOne) {
 
 TEST(LowRank, OfExpertsWithSomeWithoutRows) {
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 2, 6}), b = TrainedWeight({3, 4, 2});
-  const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
+  const LowRankWeights adapters{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
   const auto ends = std::make_shared<const RowEnds>(std::vector<int64_t>{4, 4, 9});
   Compare({.inputs = {Random({9, 6})},
            .weights = {&weight, &a, &b},
            .op =
                [&](const Tensors& x) {
-                 return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends}, pairs)};
+                 return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends), {.x = x[0], .ends = ends}, adapters)};
                },
            .plain =
                [](const Tensors& x, const Tensors& w) {
@@ -229,7 +229,7 @@ TEST(LowRank, OfExpertsWithSomeWithoutRows) {
 TEST(LowRank, DropoutAppliesToTheInputOfAOnly) {
   ForEveryVersion([](at::ScalarType type, const std::string& context) {
     Weight weight = TrainedWeight({6, 9}, type), a = TrainedWeight({3, 9}, type), b = TrainedWeight({6, 3}, type);
-    const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 2}}};
+    const LowRankWeights adapters{.a = &a, .blocks = {{.b = &b, .scale = 2}}};
     const auto dropout = std::make_shared<const Dropout>(
         Dropout{.rate = 0.5, .random = RandomStream(1, "x"), .rows = at::arange(8, at::kLong)});
     const at::Tensor mask = DropoutMask(*dropout, 9).to(at::kDouble);
@@ -237,7 +237,7 @@ TEST(LowRank, DropoutAppliesToTheInputOfAOnly) {
              .weights = {&weight, &a, &b},
              .op =
                  [&](const Tensors& x) {
-                   return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0], .dropout = dropout}, pairs)};
+                   return Tensors{AddLowRank(Linear(x[0], weight), {.x = x[0], .dropout = dropout}, adapters)};
                  },
              .plain =
                  [&](const Tensors& x, const Tensors& w) {

@@ -15,7 +15,7 @@ ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
 LINEAR = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
-# Gate and up in one tensor: twice the rank keeps a pair for each.
+# Gate and up in one tensor: twice the rank keeps an adapter for each.
 TWICE = dict(rank_pattern={r".*\.gate_up_proj": 6}, alpha_pattern={r".*\.gate_up_proj": 10})
 # name, family, changes of the model, what PEFT is told
 ADAPTERS = {
@@ -63,7 +63,7 @@ ADAPTERS = {
     "qwen3_next": ("qwen3_next", dict(mlp_only_layers=[]), dict(
         r=3, lora_alpha=5, target_parameters=EXPERTS, **TWICE,
         target_modules=[*ATTENTION, "in_proj_qkvz", "in_proj_ba", "out_proj"])),
-    # Small pairs: large ones make decays whose gradients fp32 rounds by 5e-5, here and in transformers, one up, one down.
+    # Small adapters: large ones make decays whose gradients fp32 rounds by 5e-5, here and in transformers, one up, one down.
     "qwen3_5": ("qwen3_5", {}, dict(r=3, lora_alpha=1, target_modules=[
         *LINEAR, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"])),
     "mixtral": ("mixtral", {}, dict(r=3, lora_alpha=5, target_modules=ATTENTION, target_parameters=EXPERTS, **TWICE)),
@@ -76,7 +76,7 @@ def make_model(folder, family, changes):
 
 
 def randomise(tuned, seed=3):
-    """A and B that matter both; B of gate and up as two blocks, for the program keeps a pair for each."""
+    """A and B that matter both; B of gate and up as two blocks, for the program keeps an adapter for each."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in tuned.named_parameters():
@@ -142,7 +142,7 @@ def gradients(tuned):
 
 
 def write_one_by_one(tuned, settings, folder):
-    """The adapter with each expert's pair by itself, as PEFT wrote it before transformers 5."""
+    """The adapter with each expert's matrices by themselves, as PEFT wrote it before transformers 5."""
     folder.mkdir()
     tensors = {}
     for name, parameter in tuned.named_parameters():

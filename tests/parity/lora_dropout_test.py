@@ -1,4 +1,4 @@
-"""Dropout of a LoRA run: the same values are dropped under every layout, of the pairs' inputs and of hidden states."""
+"""Dropout of a LoRA run: the same values are dropped under every layout, of the adapters' inputs and of hidden states."""
 import pytest
 import torch
 from safetensors.torch import load_file

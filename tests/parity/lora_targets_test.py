@@ -1,4 +1,4 @@
-"""Which modules get a pair, by regular expressions and exclusions, against PEFT's target_modules and exclude_modules; and
+"""Which modules get an adapter, by regular expressions and exclusions, against PEFT's target_modules and exclude_modules; and
 what freeze trains by them."""
 import json
 
@@ -48,7 +48,7 @@ def outputs(folder):
 
 
 @pytest.mark.parametrize("name", LORA)
-def test_pairs(name, outputs, folder):
+def test_adapters(name, outputs, folder):
     model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model")
     tuned = peft.get_peft_model(model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", **LORA[name][2]))
     wanted = set(peft.get_peft_model_state_dict(tuned))

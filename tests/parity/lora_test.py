@@ -49,7 +49,7 @@ LAYOUTS = [
 
 
 def dropout_words(adapted, rows, device):
-    """A pass that drops the pairs' inputs, at experts too, and hidden values."""
+    """A pass that drops the adapters' inputs, at experts too, and hidden values."""
     one = adapted("qwen3_moe")
     return [*grads_words(one, rows, rows.parent / f"dropout-{device}.safetensors", one.adapter),
             *words_of([f"device={device}", "tuning.dropout=0.3", "tuning.hidden_dropout=0.2"])]
@@ -132,7 +132,7 @@ def assert_refused(texts, words):
 REFUSED = [
     ("an unknown target", ["tuning.kind=lora", "tuning.targets=[q_porj]"], None,
      ["tuning.targets: 'q_porj'", "nearest: 'q_proj'"]),
-    ("a target without a pair", ["tuning.kind=lora", "tuning.targets=[embed_tokens]"], None,
+    ("a target without an adapter", ["tuning.kind=lora", "tuning.targets=[embed_tokens]"], None,
      ["embed_tokens", "modules_to_save"]),
     ("an adapter of another model", [], "deepseek_v3", ["self_attn.kv_a_proj_with_mqa' is not a module of the model"]),
     ("an adapter of another size", [], "patterns", ["q_proj.lora_B.weight' is [96, 2]", "requires [64, 2]"]),

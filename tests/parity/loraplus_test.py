@@ -1,4 +1,4 @@
-"""Variants of LoRA, ten steps of `trireme train` each against PEFT: LoRA+ (create_loraplus_optimizer), pairs that start from
+"""Variants of LoRA, ten steps of `trireme train` each against PEFT: LoRA+ (create_loraplus_optimizer), adapters that start from
 the weights (PiSSA, OLoRA) and DoRA; what their runs leave behind; and what is refused."""
 import functools
 import json
@@ -46,7 +46,7 @@ def test_ten_steps(ranks, adapted, train_rows, wanted, record_errors):
     assert abs(last - plain) > 1e-3 * plain, "the ratio changes nothing that this test would notice"
 
 
-def test_refused_without_pairs(adapted, train_rows):
+def test_refused_without_adapters(adapted, train_rows):
     output = train_rows.parent / "refused"
     words = train_words(adapted("patterns"), train_rows, output, ["tuning.kind=full", "tuning.loraplus_lr_ratio=2"])
     result = run(None, words)
@@ -65,7 +65,7 @@ STARTS = {
 LAYOUTS = [(1, []), (2, ["parallel.tensor=2"]), (2, ["parallel.pipeline=2"]), (2, ["parallel.zero=3"])]
 CASES = [(name, ranks, layout) for name in STARTS for ranks, layout in LAYOUTS
          if name != "pissa of one qkv" or layout in ([], ["parallel.tensor=2"])]
-# Without a peer: experts, and what is drawn (lora_test.py trains DoRA from PEFT's own pairs).
+# Without a peer: experts, and what is drawn (lora_test.py trains DoRA from PEFT's own adapters).
 EQUAL = [("experts", 1, []), ("experts", 2, ["parallel.expert=2"]), ("niter", 1, []), ("niter", 2, ["parallel.tensor=2"]),
          *(("dora", ranks, layout) for ranks, layout in LAYOUTS)]
 OF_EQUAL = {"dora": ("qwen2", ["tuning.dora=true"]),

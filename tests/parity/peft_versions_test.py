@@ -89,7 +89,7 @@ def test_run_says_which_versions_read_final(family, said):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_adapter_loads(version, family, answers, record_errors, record_property):
     plain, merged, found = answers[version, family]
-    record_property("transformers", f"{found['transformers']}, PEFT {found['peft']}, {found['loaded']} of {found['in_file']} pairs")
+    record_property("transformers", f"{found['transformers']}, PEFT {found['peft']}, {found['loaded']} of {found['in_file']} adapters")
     assert found["loaded"] == found["there"] == found["in_file"], found
     errors, effect = ({"loss": abs(found["loss"] - other["loss"]) / other["loss"]} for other in (merged, plain))
     record_errors(errors)

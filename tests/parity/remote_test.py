@@ -80,8 +80,8 @@ def logprobs_of(model, row):
     return torch.log_softmax(logits, -1).gather(1, torch.tensor(row["targets"])[:, None])[:, 0]
 
 
-def keep_pairs_apart(model):
-    """Of experts' gate and up, which are one matrix there: the program has a pair for each, which share nothing."""
+def keep_adapters_apart(model):
+    """Of experts' gate and up, which are one matrix there: the program has an adapter for each, which share nothing."""
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and "lora_B" in name and lora_adapters.is_gate_up(name, parameter, model):
             parameter.grad.mul_(lora_adapters.two_blocks(parameter, lora_adapters.experts_of(model)))
@@ -104,7 +104,7 @@ def replay(model, plan, answers):
             else:
                 total = total + policy_loss(step["loss"], step["config"], p, torch.tensor(answer["old"][i] if "old" in answer else row["logprobs"]), torch.tensor(row["advantages"]))
         total.backward()
-        keep_pairs_apart(model)
+        keep_adapters_apart(model)
         norm = torch.nn.utils.get_total_norm([one.grad for one in parameters if one.grad is not None]).item()
         group = optimizer.param_groups[0]
         group.update(lr=step["adam"]["learning_rate"], betas=(step["adam"]["beta1"], step["adam"]["beta2"]), eps=step["adam"]["eps"])

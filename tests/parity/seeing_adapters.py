@@ -61,7 +61,7 @@ def randomise(tuned):
 
 
 def loss_parts(tuned, rows):
-    """A row without images does not reach the pairs of a tower: its part of their gradients is 0."""
+    """A row without images does not reach the adapters of a tower: its part of their gradients is 0."""
     trained = next(parameter for parameter in tuned.parameters() if parameter.requires_grad)
     for part in seeing_models.loss_parts(tuned, rows):
         yield part if part.requires_grad else part + 0 * trained.sum()

@@ -1,4 +1,4 @@
-"""LoRA of models that see, against PEFT: gradients of pairs of the language model, the tower and the aligner, from adapters
+"""LoRA of models that see, against PEFT: gradients of adapters of the language model, the tower and the aligner, from adapters
 that PEFT wrote, under every kind of layout; the same adapters under the names of older versions; merged models."""
 import functools
 import json
@@ -96,13 +96,13 @@ def test_merge(name, adapted, folder, record_errors):
 
 
 @pytest.mark.parametrize("name", ["tower", "aligner"])
-def test_other_commands_take_pairs_of_towers(name, adapted, folder):
+def test_other_commands_take_adapters_of_towers(name, adapted, folder):
     """Without dropout, whatever tuning.dropout is by default: as the merged model. Training with dropout refuses."""
     one, target, texts = adapted(name), folder / f"whole-{name}", folder / f"{name}.jsonl"
     run_well(None, ["merge", "--model", one.model, "--adapters", one.adapter, "--to", target])
     texts.write_text(json.dumps({"input_ids": [5, 6, 7, 8], "labels": [5, 6, 7, 8]}) + "\n")
-    with_pairs, merged = ["--model", one.model, "--adapters", one.adapter], ["--model", target]
-    outs = [[run_well(None, [*words, *model], ["model.dtype=fp32"]).stdout for model in (with_pairs, merged)]
+    with_adapters, merged = ["--model", one.model, "--adapters", one.adapter], ["--model", target]
+    outs = [[run_well(None, [*words, *model], ["model.dtype=fp32"]).stdout for model in (with_adapters, merged)]
             for words in (["generate", "--rows", one.rows, "--max-new-tokens", 4], ["evaluate", "--data", texts])]
     tokens = [[json.loads(line)["output_ids"] for line in out.splitlines()] for out in outs[0]]
     assert tokens[0] == tokens[1] and len(tokens[0]) > 1

@@ -44,13 +44,13 @@ int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shap
 int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape) {
   constexpr int64_t kFp32Bytes = 4;
   const DecoderSpec* decoder = DecoderOf(layer.spec);
-  std::set<std::string> counted;  // parts that are one module in the files have one pair
+  std::set<std::string> counted;  // parts that are one module in the files have one adapter
   int64_t bytes = 0;
-  for (const auto& [role, pair] : layer.low_rank) {
+  for (const auto& [role, adapter] : layer.low_rank) {
     if (!counted.insert(layer.hf_names.at(role + ".weight")).second) continue;
     const bool of_expert = decoder != nullptr && decoder->experts && role.starts_with("experts.");
     const int64_t rows = of_expert ? shape.ExpertRows(decoder->experts->router.top_k) : shape.tokens;
-    bytes += kFp32Bytes * pair.rank * rows;
+    bytes += kFp32Bytes * adapter.rank * rows;
   }
   return bytes;
 }

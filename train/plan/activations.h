@@ -22,7 +22,7 @@ int64_t RecomputedActivationBytes(const Layer& layer, Recompute recompute, const
 // fp32.
 int64_t AttentionStatisticsBytes(const Layer& layer, const ActivationShape& shape);
 
-// What LoRA's pairs save on npu: x · Aᵀ of each pair, [tokens, rank] fp32; an expert's for its rows.
+// What LoRA's adapters save on npu: x · Aᵀ of each adapter, [tokens, rank] fp32; an expert's for its rows.
 int64_t LowRankBytes(const Layer& layer, const ActivationShape& shape);
 
 // What DoRA saves: the outputs that it scales.

@@ -63,7 +63,7 @@ void CheckWholeTensors(const Config& config) {
   }
 }
 
-// Packed weights are frozen: what trains is an adapter, whose pairs start beside them.
+// Packed weights are frozen: what trains is an adapter, whose adapters start beside them.
 void CheckPackedTraining(const Config& config) {
   const TuningConfig& tuning = config.tuning();
   const bool fp8 = config.model().fp8() != FP8_NONE;
@@ -75,7 +75,8 @@ void CheckPackedTraining(const Config& config) {
     refuse("packed weights cannot be trained themselves; set tuning.kind: lora, or leave model.quantise out");
   }
   if (tuning.init() != ADAPTER_INIT_LORA) {
-    refuse("tuning.init pissa and olora change the weights beside the pairs, which are packed; use tuning.init: lora");
+    refuse(
+        "tuning.init pissa and olora change the weights beside the adapters, which are packed; use tuning.init: lora");
   }
   if (OtherModelOf(config, ModelRole::kSampler)) {
     refuse(
@@ -105,7 +106,7 @@ void CheckStacks(const Config& config, const LayerGraph& graph) {
   }
 }
 
-// Dropout of a pair's input follows a token's place in its row, which patches of images do not have.
+// Dropout of an adapter's input follows a token's place in its row, which patches of images do not have.
 void CheckTowerDropout(const LayerGraph& graph) {
   if (graph.adapter->dropout == 0) return;
   for (const Layer& layer : graph.layers) {

@@ -321,17 +321,17 @@ class Planner {
   LayerBytes ComputeBytes(const Layer& layer, Recompute recompute) const {
     const ActivationShape shape = ShapeIn(layer);
     const int64_t statistics = in_.npu ? AttentionStatisticsBytes(layer, shape) : 0;
-    const int64_t pairs = (in_.npu ? LowRankBytes(layer, shape) : 0) + MagnitudeBytes(in_.graph, layer, shape);
+    const int64_t adapters = (in_.npu ? LowRankBytes(layer, shape) : 0) + MagnitudeBytes(in_.graph, layer, shape);
     const bool again = recompute != RECOMPUTE_NONE;  // with the attention that they belong to
     const bool all_again = recompute == RECOMPUTE_FULL;
     const bool leaves = all_again && in_.config.memory().offload_activations() && DecoderOf(layer.spec) != nullptr;
     const int64_t input = SavedActivationBytes(layer, recompute, shape);
     LayerBytes bytes;
     (leaves ? bytes.on_host : bytes.saved) += input;
-    bytes.saved += (again ? 0 : statistics) + (all_again ? 0 : pairs);
+    bytes.saved += (again ? 0 : statistics) + (all_again ? 0 : adapters);
     bytes.deferred = DeferredBytes(layer, recompute, shape);
     bytes.remade = RecomputedActivationBytes(layer, recompute, shape) + (again ? statistics : 0) +
-                   (all_again ? pairs : 0) + (leaves ? input : 0);
+                   (all_again ? adapters : 0) + (leaves ? input : 0);
     return bytes;
   }
 

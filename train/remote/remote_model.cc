@@ -28,12 +28,12 @@ std::vector<TensorToWrite> ToWrite(const std::map<std::string, at::Tensor>& tens
 }
 
 // The session's plan with the model's rank and modules.
-AdapterPlan PlanOf(const AdapterPlan& of_session, const TrainedPairs& pairs) {
+AdapterPlan PlanOf(const AdapterPlan& of_session, const TrainedAdapters& adapters) {
   AdapterPlan plan = of_session;
   std::erase_if(plan.modules, [&](const auto& module) {
-    return PairShares::IsAttention(module.first) ? !pairs.attention : !pairs.mlp;
+    return AdapterShards::IsAttention(module.first) ? !adapters.attention : !adapters.mlp;
   });
-  for (auto& [name, module] : plan.modules) module.rank = pairs.rank;  // alpha is the same for all ranks
+  for (auto& [name, module] : plan.modules) module.rank = adapters.rank;  // alpha is the same for all ranks
   if (plan.modules.size() == of_session.modules.size()) return plan;
   plan.targets.clear();
   for (const auto& [name, module] : plan.modules) plan.targets.insert(name);
@@ -49,16 +49,16 @@ std::map<std::string, at::Tensor> Renamed(const std::map<std::string, at::Tensor
 
 }  // namespace
 
-RemoteModel::RemoteModel(const PairShares& layout, const TrainedPairs& pairs, int64_t slot)
+RemoteModel::RemoteModel(const AdapterShards& layout, const TrainedAdapters& adapters, int64_t slot)
     : layout_(layout),
-      pairs_(pairs),
+      adapters_(adapters),
       slot_(slot),
-      factors_(layout.Factors(pairs, slot)),
-      weights_(layout.Initial(pairs, slot)) {}
+      factors_(layout.Factors(adapters, slot)),
+      weights_(layout.Initial(adapters, slot)) {}
 
 at::Tensor RemoteModel::Taken(const std::vector<at::Tensor>& shares) const {
   const at::Tensor taken = layout_.Zeros(slot_);
-  for (const PairPiece& piece : layout_.pieces(slot_)) piece.In(taken).copy_(piece.InShare(shares[piece.bucket]));
+  for (const AdapterPiece& piece : layout_.pieces(slot_)) piece.In(taken).copy_(piece.InShare(shares[piece.bucket]));
   return taken;
 }
 
@@ -69,7 +69,7 @@ bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const {
 // The session's B is the model's times a factor: by the chain rule the model's gradient is the session's times it.
 void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
   if (!gradients_.defined()) gradients_ = layout_.Zeros(slot_);
-  for (const PairPiece& piece : layout_.pieces(slot_)) {
+  for (const AdapterPiece& piece : layout_.pieces(slot_)) {
     piece.In(gradients_).addcmul_(piece.InShare(shares[piece.bucket]), piece.In(factors_));
   }
 }
@@ -77,7 +77,7 @@ void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
 // Each element counts on the rank that owns it.
 double RemoteModel::Norm() const {
   std::vector<at::Tensor> owned;
-  for (const PairPiece& piece : layout_.pieces(slot_)) {
+  for (const AdapterPiece& piece : layout_.pieces(slot_)) {
     if (piece.owned) owned.push_back(gradients_.narrow(0, piece.first, Elements(piece.box.extent)));
   }
   Session& session = layout_.session();
@@ -115,16 +115,16 @@ double RemoteModel::Step(const AdamNumbers& adam) {
 
 void RemoteModel::Save(const std::filesystem::path& directory, bool optimizer) const {
   const Session& session = layout_.session();
-  const std::map<std::string, at::Tensor> weights = layout_.Gather(pairs_, slot_, weights_);
+  const std::map<std::string, at::Tensor> weights = layout_.Gather(adapters_, slot_, weights_);
   std::map<std::string, at::Tensor> states;
   if (optimizer && first_.defined()) {
-    states = Renamed(layout_.Gather(pairs_, slot_, first_), kFirst);
-    states.merge(Renamed(layout_.Gather(pairs_, slot_, second_), kSecond));
+    states = Renamed(layout_.Gather(adapters_, slot_, first_), kFirst);
+    states.merge(Renamed(layout_.Gather(adapters_, slot_, second_), kSecond));
   }
   if (session.job().rank() != 0) return;
   WriteSafetensors(directory / kAdapterWeightsFile, ToWrite(weights));
   WriteAtomicFile(directory / kAdapterConfigFile,
-                  AdapterConfigText(PlanOf(*session.graph().adapter, pairs_), session.config().model().path()));
+                  AdapterConfigText(PlanOf(*session.graph().adapter, adapters_), session.config().model().path()));
   if (!optimizer) return;
   states[kStepKey] = at::full({1}, static_cast<double>(step_), at::kFloat);  // so that the file is never empty
   WriteSafetensors(directory / kOptimizerFile, ToWrite(states), {{"format", "pt"}, {kStepKey, std::to_string(step_)}});
@@ -132,14 +132,14 @@ void RemoteModel::Save(const std::filesystem::path& directory, bool optimizer) c
 
 RemoteModel::Loaded RemoteModel::Read(const std::filesystem::path& directory, bool optimizer) const {
   const AdapterDirectory files(directory, ExpertNamesOf(layout_.session().graph()));
-  Loaded loaded{.weights = layout_.Read(pairs_, slot_, files)};
+  Loaded loaded{.weights = layout_.Read(adapters_, slot_, files)};
   if (optimizer) {
     const SafetensorsFile states(directory / kOptimizerFile);
     const auto found = states.metadata().find(kStepKey);
     loaded.step = found == states.metadata().end() ? 0 : std::stoll(found->second);
     if (loaded.step > 0) {
-      loaded.first = layout_.Read(pairs_, slot_, states, kFirst);
-      loaded.second = layout_.Read(pairs_, slot_, states, kSecond);
+      loaded.first = layout_.Read(adapters_, slot_, states, kFirst);
+      loaded.second = layout_.Read(adapters_, slot_, states, kSecond);
     }
   }
   return loaded;
@@ -180,7 +180,7 @@ void RemoteModel::Unpark(const std::filesystem::path& file) {
       *tensor =
           at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(at::kFloat)).clone();
     }
-    factors_ = layout_.Factors(pairs_, slot_);
+    factors_ = layout_.Factors(adapters_, slot_);
   }
   parked_ = false;
   std::filesystem::remove(file);
@@ -190,14 +190,14 @@ std::vector<std::pair<std::string, at::Tensor*>> RemoteModel::Numbers() {
   return {{"weights", &weights_}, {"gradients", &gradients_}, {kFirst, &first_}, {kSecond, &second_}};
 }
 
-TrainedPairs PairsIn(const std::filesystem::path& directory, const PairShares& layout) {
+TrainedAdapters AdaptersIn(const std::filesystem::path& directory, const AdapterShards& layout) {
   const AdapterDirectory files(directory, ExpertNamesOf(layout.session().graph()));
-  TrainedPairs pairs{.attention = false, .mlp = false};
+  TrainedAdapters adapters{.attention = false, .mlp = false};
   for (const auto& [name, module] : files.Plan().modules) {
-    (PairShares::IsAttention(name) ? pairs.attention : pairs.mlp) = true;
-    pairs.rank = module.rank;
+    (AdapterShards::IsAttention(name) ? adapters.attention : adapters.mlp) = true;
+    adapters.rank = module.rank;
   }
-  return pairs;
+  return adapters;
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// RemoteModel: the pairs that a client trains, with their gradients and AdamW's moments: this rank's part of them, in
-// host memory. The session has a copy of the pairs while the model takes part in a pass.
+// RemoteModel: the adapters that a client trains, with their gradients and AdamW's moments: this rank's part of them,
+// in host memory. The session has a copy of the adapters while the model takes part in a pass.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "train/remote/pair_shares.h"
+#include "train/remote/adapter_shards.h"
 #include "train/remote/train_work.h"
 
 namespace trireme {
 
 class RemoteModel {
  public:
-  // New pairs, in a slot of the session's. `layout` outlives it.
-  RemoteModel(const PairShares& layout, const TrainedPairs& pairs, int64_t slot);
+  // New adapters, in a slot of the session's. `layout` outlives it.
+  RemoteModel(const AdapterShards& layout, const TrainedAdapters& adapters, int64_t slot);
 
-  const TrainedPairs& pairs() const { return pairs_; }
+  const TrainedAdapters& adapters() const { return adapters_; }
   int64_t slot() const { return slot_; }
   // What the session's slot is to hold.
   at::Tensor SessionValues() const { return weights_ * factors_; }
@@ -50,8 +50,8 @@ class RemoteModel {
   at::Tensor Taken(const std::vector<at::Tensor>& shares) const;
   double Norm() const;
 
-  const PairShares& layout_;
-  const TrainedPairs pairs_;
+  const AdapterShards& layout_;
+  const TrainedAdapters adapters_;
   const int64_t slot_;
   at::Tensor factors_;
   at::Tensor weights_;
@@ -61,7 +61,7 @@ class RemoteModel {
   bool parked_ = false;
 };
 
-// The pairs that an adapter directory has, as Save wrote it.
-TrainedPairs PairsIn(const std::filesystem::path& directory, const PairShares& layout);
+// The adapters that a directory has, as Save wrote it.
+TrainedAdapters AdaptersIn(const std::filesystem::path& directory, const AdapterShards& layout);
 
 }  // namespace trireme

@@ -90,7 +90,7 @@ std::vector<PassInput> RemotePass::Inputs(const RowSource& list, bool slots) con
     // The token that RowOfDatum adds is none of the document's, by whose length some rotary embeddings turn.
     input.document_tokens = (input.document_tokens - 1).clamp_min(1);
     if (!slots || slots_ == 0) continue;
-    input.pair_slots = slots_;
+    input.adapter_slots = slots_;
     input.slot_of = at::full({input.identities.numel()}, -1, at::kLong);  // padding uses none
     const int64_t* identity = input.identities.data_ptr<int64_t>();
     for (int64_t i = 0; i < input.slot_of.numel(); ++i) {

@@ -1,4 +1,4 @@
-// RemotePass: the passes of rows of remote training, each with its model's slot of the session's pairs: the
+// RemotePass: the passes of rows of remote training, each with its model's slot of the session's adapters: the
 // log-probability of every target, and the gradient of minus their weighted sum. Short rows share micro batches,
 // whichever models they belong to. Which loss the weights come from is not known here.
 #pragma once
@@ -18,8 +18,8 @@ struct SlotRow {
 
 class RemotePass {
  public:
-  // The trainer's objective is log_probs; its session's pairs have `slots` slots; 0: it has no pairs. All outlive it.
-  // Rows of one slot are best adjacent.
+  // The trainer's objective is log_probs; its session's adapters have `slots` slots; 0: it has no adapters. All outlive
+  // it. Rows of one slot are best adjacent.
   RemotePass(Trainer& trainer, std::vector<SlotRow> rows, int64_t slots);
 
   // Nothing is differentiated. Collective, the same on every rank, as is all below.

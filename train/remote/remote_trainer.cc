@@ -135,16 +135,16 @@ void RemoteTrainer::Load(const TrainWork& work) {
 }
 
 void RemoteTrainer::Create(const TrainWork& work) {
-  models_[work.model] = NewModel(work.pairs);
+  models_[work.model] = NewModel(work.adapters);
   idle_.Use(work.model);
   Changed(work.model);
 }
 
 // In the slot with the fewest models: those of one slot never share a pass.
-std::unique_ptr<RemoteModel> RemoteTrainer::NewModel(const TrainedPairs& pairs) const {
+std::unique_ptr<RemoteModel> RemoteTrainer::NewModel(const TrainedAdapters& adapters) const {
   std::vector<int64_t> used(static_cast<size_t>(layout_.slots()), 0);
   for (const auto& [id, model] : models_) ++used[static_cast<size_t>(model->slot())];
-  return std::make_unique<RemoteModel>(layout_, pairs, std::min_element(used.begin(), used.end()) - used.begin());
+  return std::make_unique<RemoteModel>(layout_, adapters, std::min_element(used.begin(), used.end()) - used.begin());
 }
 
 RemoteModel& RemoteTrainer::Find(const std::string& id) {
@@ -157,7 +157,7 @@ const std::string& RemoteTrainer::OpenSaved(const std::string& directory) {
   if (!models_.contains(directory)) {
     std::unique_ptr<RemoteModel> model;
     Agreed([&] {
-      model = NewModel(PairsIn(directory, layout_));
+      model = NewModel(AdaptersIn(directory, layout_));
       model->Take(model->Read(directory, /*optimizer=*/false));
     });
     models_[directory] = std::move(model);
@@ -197,7 +197,7 @@ void RemoteTrainer::SwapIn(const std::vector<Passing>& passing) {
         const auto bucket =
             std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket) - layout_.buckets().begin();
         for (size_t i = 0; i < fresh.size(); ++i) {
-          for (const PairPiece& piece : layout_.pieces(fresh[i]->slot())) {
+          for (const AdapterPiece& piece : layout_.pieces(fresh[i]->slot())) {
             if (std::cmp_equal(piece.bucket, bucket)) piece.InShare(state.share).copy_(piece.In(values[i]));
           }
         }

@@ -1,6 +1,7 @@
-// RemoteTrainer: runs units of remote training on all ranks: many models' pairs over one base. The session's pairs have
-// slots for several models, whose rows share a pass. Collective: every rank runs the same units in the same order. A
-// unit that fails leaves its model as it was; what clients asked for, and in which order, is decided elsewhere.
+// RemoteTrainer: runs units of remote training on all ranks: many models' adapters over one base. The session's
+// adapters have slots for several models, whose rows share a pass. Collective: every rank runs the same units in the
+// same order. A unit that fails leaves its model as it was; what clients asked for, and in which order, is decided
+// elsewhere.
 #pragma once
 
 #include <deque>
@@ -20,7 +21,7 @@
 namespace trireme {
 
 struct RemoteLimits {
-  int64_t max_rank = 32;       // of a model's pairs
+  int64_t max_rank = 32;       // of a model's adapters
   int64_t slots = 8;           // models whose rows may share a pass
   int64_t in_memory = 8;       // models; others wait in files
   std::string directory = {};  // of these files
@@ -28,13 +29,13 @@ struct RemoteLimits {
 
 // Refuses keys of the configuration that would add to the losses that clients ask for.
 void RefuseOtherLosses(const Config& config);
-// Sets what a session for remote training needs: pairs of all slots on all linear layers, nothing else trained. Refuses
-// what RefuseOtherLosses does.
+// Sets what a session for remote training needs: adapters of all slots on all linear layers, nothing else trained.
+// Refuses what RefuseOtherLosses does.
 void PrepareForRemoteTraining(Config& config, const RemoteLimits& limits);
 
 class RemoteTrainer {
  public:
-  // Both outlive it. The engine generates without the session's own pairs.
+  // Both outlive it. The engine generates without the session's own adapters.
   RemoteTrainer(Session& session, Engine& engine, const RemoteLimits& limits);
 
   // One unit, or passes that may join (MayJoin). The same outcomes on every rank, but for saved files and
@@ -56,9 +57,9 @@ class RemoteTrainer {
   TokenTable Weigh(const std::vector<Passing>& passing, const TokenTable& found) const;
   void Create(const TrainWork& work);
   void Load(const TrainWork& work);
-  std::unique_ptr<RemoteModel> NewModel(const TrainedPairs& pairs) const;
+  std::unique_ptr<RemoteModel> NewModel(const TrainedAdapters& adapters) const;
   RemoteModel& Find(const std::string& id);
-  // The pairs of a saved adapter, for passes without gradients; the last few are kept.
+  // A saved model's adapters, for passes without gradients; the last few are kept.
   const std::string& OpenSaved(const std::string& directory);
   void ForgetSaved();
   // Reads the models that works need if they wait in files, and afterwards lets others wait there.
@@ -67,7 +68,7 @@ class RemoteTrainer {
   void Changed(const std::string& id) {
     std::erase_if(in_slot_, [&](const auto& entry) { return entry.second == id; });
   }
-  // Their pairs are in their slots of the session from now on.
+  // Their adapters are in their slots of the session from now on.
   void SwapIn(const std::vector<Passing>& passing);
   void TakeGradients(const std::vector<Passing>& passing);
   template <typename Call>
@@ -82,13 +83,13 @@ class RemoteTrainer {
   Session& session_;
   Engine& engine_;
   Trainer trainer_;
-  const PairShares layout_;
+  const AdapterShards layout_;
   IdleModels idle_;
   std::map<std::string, std::unique_ptr<RemoteModel>> models_;
   std::set<std::string> parked_;  // ids in models_ that wait in files, the same on every rank
   bool said_idle_ = false;
   std::deque<std::string> saved_;           // ids in models_ that are adapters' directories, oldest first
-  std::map<int64_t, std::string> in_slot_;  // whose pairs the session's slots have
+  std::map<int64_t, std::string> in_slot_;  // whose adapters the session's slots have
 };
 
 }  // namespace trireme

@@ -64,10 +64,10 @@ std::string TrainWork::Bytes() const {
   Writer writer;
   writer.Put(JsonLine({{"action", static_cast<int>(action)},
                        {"model", model},
-                       {"rank", pairs.rank},
-                       {"seed", pairs.seed},
-                       {"attention", pairs.attention},
-                       {"mlp", pairs.mlp},
+                       {"rank", adapters.rank},
+                       {"seed", adapters.seed},
+                       {"attention", adapters.attention},
+                       {"mlp", adapters.mlp},
                        {"loss", loss},
                        {"low", numbers.clip_low},
                        {"high", numbers.clip_high},
@@ -101,7 +101,7 @@ TrainWork TrainWork::Of(const std::string& bytes) {
   TrainWork work{
       .action = static_cast<TrainAction>(head["action"].get<int>()),
       .model = head["model"],
-      .pairs = {.rank = head["rank"], .seed = head["seed"], .attention = head["attention"], .mlp = head["mlp"]},
+      .adapters = {.rank = head["rank"], .seed = head["seed"], .attention = head["attention"], .mlp = head["mlp"]},
       .loss = head["loss"],
       .numbers = {.clip_low = head["low"], .clip_high = head["high"], .beta = head["beta"]},
       .backward = head["backward"],

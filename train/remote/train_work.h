@@ -22,15 +22,15 @@ struct AdamNumbers {
   double grad_clip_norm = 0;  // 0: no clipping
 };
 
-// Which pairs a model has.
-struct TrainedPairs {
+// Which adapters a model has.
+struct TrainedAdapters {
   int64_t rank = 32;
   uint64_t seed = 0;
   bool attention = true, mlp = true;
 };
 
 enum class TrainAction {
-  kCreate,       // a model: its pairs from the seed, no gradients
+  kCreate,       // a model: its adapters from the seed, no gradients
   kPass,         // log-probabilities and, if `backward`, gradients added to the model's
   kStep,         // AdamW with the gradients so far
   kSave,         // a PEFT directory, with the optimizer's state if `optimizer`
@@ -43,12 +43,12 @@ enum class TrainAction {
 struct TrainWork {
   TrainAction action = TrainAction::kPass;
   std::string model = {};
-  TrainedPairs pairs = {};  // kCreate
+  TrainedAdapters adapters = {};  // kCreate
   std::vector<TrainRow> rows = {};
   std::string loss = "cross_entropy";
   LossNumbers numbers = {};
   bool backward = false;
-  bool base = false;  // kPass: without the model's pairs
+  bool base = false;  // kPass: without the model's adapters
   AdamNumbers adam = {};
   std::string directory = {};
   bool optimizer = false;

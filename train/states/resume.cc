@@ -78,7 +78,7 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
     throw InputError(where, ": was trained with ", graph.adapter->rslora ? "no rslora" : "rslora", kKeepTuning);
   }
   if (!graph.adapter) return;
-  const AdapterPlan was = AdapterDirectory(reader.path(), {}, PairForm::kAsTrained).Plan();
+  const AdapterPlan was = AdapterDirectory(reader.path(), {}, AdapterForm::kAsTrained).Plan();
   const auto same = [&](const char* key, const std::string& before, const std::string& now) {
     if (before != now)
       throw InputError(where, ": was trained with ", key, " ", before, ", this run has ", now, kKeepTuning);
@@ -88,10 +88,10 @@ void CheckSameTuning(const StoreReader& reader, const LayerGraph& graph) {
   for (const auto& [name, module] : graph.adapter->modules) {
     const auto found = was.modules.find(name);
     if (found != was.modules.end() && found->second == module) continue;
-    throw InputError(
-        where, ": was trained with ",
-        found == was.modules.end() ? "no pair" : Concat("rank ", found->second.rank, ", alpha ", found->second.alpha),
-        " for ", name, ", this run has rank ", module.rank, ", alpha ", module.alpha, kKeepTuning);
+    throw InputError(where, ": was trained with ",
+                     found == was.modules.end() ? "no adapter"
+                                                : Concat("rank ", found->second.rank, ", alpha ", found->second.alpha),
+                     " for ", name, ", this run has rank ", module.rank, ", alpha ", module.alpha, kKeepTuning);
   }
 }
 

@@ -258,7 +258,7 @@ const ErrorCase kSetCases[] = {
      {"frobnicate.it=2"},
      "--set frobnicate.it=2: unknown key; known keys here: device, stage, model, tuning, data, parallel, "
      "memory, optimizer, run, comm, ops, experts, multi_token_prediction, reference, preference, rl, distillation, "
-     "reference_sync, loss, eval, save"},
+     "reference_sync, loss, eval, save, log"},
     {"SecondIsWrong",
      "",
      {"run.seed=1", "parallel.tensor=x"},

@@ -63,7 +63,7 @@ std::vector<std::string> TrainedNames(const LayerGraph& graph) {
   return names;
 }
 
-TEST(Tuning, PairsOfAFusedMatrixAreSplitAsItIs) {
+TEST(Tuning, AdaptersOfAFusedMatrixAreSplitAsItIs) {
   const auto parameters = ParametersByName(Adapted({"attention.q", "attention.v"}), {.size = 2});
   const Grids grids = MakeGrids(2, {.tensor = 2});
   const Parameter& a = parameters.at("layers.0.attention.qkv.lora_a");
@@ -79,7 +79,7 @@ TEST(Tuning, PairsOfAFusedMatrixAreSplitAsItIs) {
   EXPECT_FALSE(parameters.contains("layers.0.attention.qkv.lora_b.1"));
 }
 
-TEST(Tuning, PairsOfARowParallelMatrixHaveAPartialGradientOfB) {
+TEST(Tuning, AdaptersOfARowParallelMatrixHaveAPartialGradientOfB) {
   const auto parameters = ParametersByName(Adapted({"mlp.down"}), {.size = 2});
   const Grids grids = MakeGrids(2, {.tensor = 2});
   const Parameter &a = parameters.at("layers.0.mlp.down.lora_a"), &b = parameters.at("layers.0.mlp.down.lora_b.0");
@@ -89,7 +89,7 @@ TEST(Tuning, PairsOfARowParallelMatrixHaveAPartialGradientOfB) {
   EXPECT_EQ(b.declaration.partial_gradient, AxisNames{"tp"});
 }
 
-TEST(Tuning, PairsOfExpertsAreStacksOnTheirGrid) {
+TEST(Tuning, AdaptersOfExpertsAreStacksOnTheirGrid) {
   const auto parameters = ParametersByName(Adapted({"gate", "up"}), {.expert = 2, .expert_tensor = 2});
   const Grids grids = MakeGrids(4, {.expert = 2, .expert_tensor = 2});
   const Parameter& a = parameters.at("layers.1.experts.gate_up.lora_a");

@@ -160,7 +160,7 @@ TEST_F(RemoteServiceTest, SavesHaveTheirNameOnceAndOnlyWhole) {
   EXPECT_EQ(Result(own)["type"], "load_weights");
 }
 
-TEST_F(RemoteServiceTest, AModelTakesNoCheckpointOfOtherPairs) {
+TEST_F(RemoteServiceTest, AModelTakesNoCheckpointOfOtherAdapters) {
   const std::string model = Create(0, {{"rank", 8}, {"train_mlp", false}})["model_id"], other = Create(1)["model_id"];
   const Json save = service_.models.Save("me", {{"model_id", model}, {"seq_id", 1}, {"path", "one"}});
   RunAll();

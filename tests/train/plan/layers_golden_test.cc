@@ -57,7 +57,7 @@ std::vector<Model> Models() {
   std::vector<Model> models;
   models.push_back({"llama with biases", Build(Config("llama", {{"attention_bias", true}, {"mlp_bias", true}}))});
   models.push_back(
-      {"qwen3 tied, with pairs", Build(Config("qwen3", {{"head_dim", 16}, {"tie_word_embeddings", true}}))});
+      {"qwen3 tied, with adapters", Build(Config("qwen3", {{"head_dim", 16}, {"tie_word_embeddings", true}}))});
   Layer& tuned = models.back().graph.layers[1];
   tuned.low_rank = {{"attention.q", {4, 2.0}}, {"attention.v", {2, 1.0}}, {"mlp.down", {4, 2.0}}};
   tuned.trained = std::set<std::string>{};

@@ -103,7 +103,7 @@ TEST(MemoryPlan, NpuNeedsRoomForTheGradientsOfGateAndUpWhereNoLogitsWere) {
   EXPECT_EQ(scores.workspace, 2048 * 2048 + 2 * 2304 * kTokens * 2);
 }
 
-// x · Aᵀ of a pair of rank 8 in each of twelve layers, fp32; recomputed in full it exists for one layer at a time.
+// x · Aᵀ of an adapter of rank 8 in each of twelve layers, fp32; recomputed in full it exists for one layer at a time.
 TEST(MemoryPlan, NpuSavesWhatLorasPairsComputed) {
   LayerGraph graph = Graph107M();
   for (Layer& layer : graph.layers) {

@@ -111,7 +111,7 @@ TEST_F(TrainPlanTest, ShowsStagesOfAVAndUnevenBatches) {
                "3 0 1 0-1 22.0 % layers.4, head",
                "4 micro batches of 1 on each of 2 data-parallel ranks, 1 of 8 slots stay empty",
                "as many as run.epochs = 2 takes",
-               // Pairs of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
+               // Adapters of rank 8 in 5 layers: (64 + 64) + 2 · (64 + 32) + (64 + 64) of attention, 3 · (64 + 96) of
                // the mlp.
                "model: qwen3, 195680 parameters, 5 decoder layers trained: 37120 of them"});
 }

@@ -96,7 +96,7 @@ class RemoteTrainersTest : public testing::Test {
     return Ranks<FullTrainer>(config);
   }
   static TrainWork Create(const std::string& model, int64_t rank = 4) {
-    return {.action = TrainAction::kCreate, .model = model, .pairs = {.rank = rank, .seed = 3}};
+    return {.action = TrainAction::kCreate, .model = model, .adapters = {.rank = rank, .seed = 3}};
   }
 
   // Two passes before a step count as one of their rows, and one that is not finite, as `refusal` says, as none.

@@ -1,4 +1,4 @@
-// Low-rank pairs that hold several models' side by side: each row by the plain formula of its own model, values and
+// LoRA adapters that hold several models' side by side: each row by the plain formula of its own model, values and
 // gradients; what is not a number stays with its model.
 #include <limits>
 
@@ -10,11 +10,11 @@
 namespace trireme {
 namespace {
 
-std::shared_ptr<const PairSlots> Slots(int64_t slots, const std::vector<int64_t>& slot_of) {
-  return std::make_shared<const PairSlots>(slots, at::tensor(slot_of, at::kLong), at::kCPU);
+std::shared_ptr<const AdapterSlots> Slots(int64_t slots, const std::vector<int64_t>& slot_of) {
+  return std::make_shared<const AdapterSlots>(slots, at::tensor(slot_of, at::kLong), at::kCPU);
 }
 
-// A row with its slot's ranks of one pair; -1: with none.
+// A row with its slot's ranks of one adapter; -1: with none.
 at::Tensor OfRow(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, int64_t slot, int64_t rank,
                  double scale) {
   if (slot < 0) return at::zeros({1, b.size(0)}, x.options());
@@ -28,13 +28,13 @@ const std::vector<std::vector<int64_t>> kCases = {{0, 0, 0, 1, 1, 2, 2, 2},
                                                   {0, 0, -1, -1, 2, 2, -1, -1},
                                                   {-1, -1, -1, -1, -1, -1, -1, -1}};
 
-TEST(PairSlots, EachRowIsThePlainFormulaOfItsModel) {
+TEST(AdapterSlots, EachRowIsThePlainFormulaOfItsModel) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const std::vector<int64_t>& slot_of : kCases) {
       Weight weight{"w", Random({11, 9}, type), {}},
           a = TrainedWeight({12, 9}, type);  // two blocks, three slots of rank 2
       Weight b0 = TrainedWeight({5, 6}, type), b1 = TrainedWeight({4, 6}, type);
-      const LowRankWeights pairs{
+      const LowRankWeights adapters{
           .a = &a, .blocks = {{.b = &b0, .scale = 2}, {.b = &b1, .scale = 0.5, .first_rank = 6, .first_output = 7}}};
       for (const bool in_one : {true, false}) {
         Compare({.inputs = {Random({8, 9}, type)},
@@ -42,8 +42,8 @@ TEST(PairSlots, EachRowIsThePlainFormulaOfItsModel) {
                  .op =
                      [&](const Tensors& x) {
                        const LowRankInput input{.x = x[0], .slots = Slots(3, slot_of)};
-                       return Tensors{in_one ? LinearWithLowRank(input, weight, nullptr, pairs)
-                                             : AddLowRank(Linear(x[0], weight), input, pairs)};
+                       return Tensors{in_one ? LinearWithLowRank(input, weight, nullptr, adapters)
+                                             : AddLowRank(Linear(x[0], weight), input, adapters)};
                      },
                  .plain =
                      [&](const Tensors& x, const Tensors& w) {
@@ -65,10 +65,10 @@ TEST(PairSlots, EachRowIsThePlainFormulaOfItsModel) {
   }
 }
 
-TEST(PairSlots, OfExpertsEachWithRowsOfSeveralModels) {
+TEST(AdapterSlots, OfExpertsEachWithRowsOfSeveralModels) {
   const std::vector<int64_t> slot_of = {0, 1, 1, 0, 1, 1, 0, 0, 1};
   Weight weight = TrainedWeight({3, 4, 6}), a = TrainedWeight({3, 4, 6}), b = TrainedWeight({3, 4, 4});
-  const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
+  const LowRankWeights adapters{.a = &a, .blocks = {{.b = &b, .scale = 3}}};
   const auto ends = std::make_shared<const RowEnds>(std::vector<int64_t>{4, 4, 9});
   Compare(
       {.inputs = {Random({9, 6})},
@@ -76,7 +76,7 @@ TEST(PairSlots, OfExpertsEachWithRowsOfSeveralModels) {
        .op =
            [&](const Tensors& x) {
              return Tensors{AddLowRank(GroupedLinear(x[0], weight, ends),
-                                       {.x = x[0], .ends = ends, .slots = Slots(2, slot_of)}, pairs)};
+                                       {.x = x[0], .ends = ends, .slots = Slots(2, slot_of)}, adapters)};
            },
        .plain =
            [&](const Tensors& x, const Tensors& w) {
@@ -91,14 +91,14 @@ TEST(PairSlots, OfExpertsEachWithRowsOfSeveralModels) {
       "experts");
 }
 
-TEST(PairSlots, WhatIsNotANumberStaysWithItsModel) {
+TEST(AdapterSlots, WhatIsNotANumberStaysWithItsModel) {
   Weight weight{"w", Random({5, 9}), {}}, a = TrainedWeight({6, 9}), b = TrainedWeight({5, 6});
-  const LowRankWeights pairs{.a = &a, .blocks = {{.b = &b}}};
+  const LowRankWeights adapters{.a = &a, .blocks = {{.b = &b}}};
   at::Tensor x = Random({6, 9});
   x[2].fill_(std::numeric_limits<float>::quiet_NaN());
   x.requires_grad_();
   const LowRankInput input{.x = x, .slots = Slots(3, {0, 0, 1, 1, 2, 0})};
-  const at::Tensor y = LinearWithLowRank(input, weight, nullptr, pairs);
+  const at::Tensor y = LinearWithLowRank(input, weight, nullptr, adapters);
   torch::autograd::backward({y}, {Random({6, 5})});
   for (const int64_t slot : {0, 1, 2}) {
     EXPECT_EQ(a.gradient.narrow(0, 2 * slot, 2).isfinite().all().item<bool>(), slot != 1) << slot;

@@ -1,7 +1,7 @@
-// PairShares: where the low-rank pairs of models are in this rank's shares of the session's buckets, by the names that
-// adapter files give them. The session's pairs hold several models' side by side: a model has one slot of them for all
-// its life, since which elements a rank has differs from slot to slot. What remote training needs to start, scale,
-// mask, save and load the pairs of one model at a time. Knows neither requests nor gradients.
+// AdapterShards: where the LoRA adapters of models are in this rank's shares of the session's buckets, by the names
+// that adapter files give them. The session's adapters hold several models' side by side: a model has one slot of them
+// for all its life, since which elements a rank has differs from slot to slot. What remote training needs to start,
+// scale, mask, save and load the adapters of one model at a time. Knows neither requests nor gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@
 namespace trireme {
 
 // A box of one of a model's tensors that this rank has.
-struct PairPiece {
+struct AdapterPiece {
   std::string name;   // "model.layers.0.self_attn.q_proj.lora_A.weight"
   bool is_a = false;  // [rank, in]; otherwise B, [out, rank]
   bool attention = false;
@@ -36,27 +36,28 @@ struct PairPiece {
   at::Tensor InShare(const at::Tensor& share) const;  // the same of the bucket's share
 };
 
-class PairShares {
+class AdapterShards {
  public:
-  // `session` outlives it, and has pairs of rank `slots` · `max_rank` and nothing else that is trained.
-  PairShares(Session& session, int64_t max_rank, int64_t slots);
+  // `session` outlives it, and has adapters of rank `slots` · `max_rank` and nothing else that is trained.
+  AdapterShards(Session& session, int64_t max_rank, int64_t slots);
 
   // Numbers of a model on this rank: [elements of its slot] fp32 in host memory, one piece after another.
   at::Tensor Zeros(int64_t slot) const;
-  const std::vector<PairPiece>& pieces(int64_t slot) const { return pieces_.at(static_cast<size_t>(slot)); }
+  const std::vector<AdapterPiece>& pieces(int64_t slot) const { return pieces_.at(static_cast<size_t>(slot)); }
 
   // A uniform up to 1/√inputs from the seed, the same under every layout and in every slot; zero beyond the model's
   // rank and in modules that it does not train. B is zero.
-  at::Tensor Initial(const TrainedPairs& pairs, int64_t slot) const;
+  at::Tensor Initial(const TrainedAdapters& adapters, int64_t slot) const;
   // What the session's copy of each element is multiplied by, and its gradient again: 0 for what the model does not
   // have or train, for B the ratio of the model's scale to the session's.
-  at::Tensor Factors(const TrainedPairs& pairs, int64_t slot) const;
+  at::Tensor Factors(const TrainedAdapters& adapters, int64_t slot) const;
   // From tensors of the model's rank named NAME, or `prefix`NAME.
-  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const TensorSource& source) const;
-  at::Tensor Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file,
+  at::Tensor Read(const TrainedAdapters& adapters, int64_t slot, const TensorSource& source) const;
+  at::Tensor Read(const TrainedAdapters& adapters, int64_t slot, const SafetensorsFile& file,
                   const std::string& prefix) const;
   // Tensors of the model's rank on rank 0, by name. Collective.
-  std::map<std::string, at::Tensor> Gather(const TrainedPairs& pairs, int64_t slot, const at::Tensor& numbers) const;
+  std::map<std::string, at::Tensor> Gather(const TrainedAdapters& adapters, int64_t slot,
+                                           const at::Tensor& numbers) const;
 
   const std::vector<Bucket*>& buckets() const { return buckets_; }
   Session& session() const { return session_; }
@@ -68,18 +69,18 @@ class PairShares {
 
  private:
   using ViewOf = std::function<TensorView(const std::string&)>;
-  at::Tensor ReadFrom(const TrainedPairs& pairs, int64_t slot, const ViewOf& view_of) const;
+  at::Tensor ReadFrom(const TrainedAdapters& adapters, int64_t slot, const ViewOf& view_of) const;
   void AddPieces(size_t bucket, const FilePiece& piece);
 
   Session& session_;
   const int64_t max_rank_, slots_;
-  std::vector<Bucket*> buckets_;                // that are trained
-  std::vector<std::vector<PairPiece>> pieces_;  // by slot
+  std::vector<Bucket*> buckets_;                   // that are trained
+  std::vector<std::vector<AdapterPiece>> pieces_;  // by slot
 };
 
 // Whether the model trains the module that a tensor belongs to.
-inline bool Trains(const TrainedPairs& pairs, const PairPiece& piece) {
-  return piece.attention ? pairs.attention : pairs.mlp;
+inline bool Trains(const TrainedAdapters& adapters, const AdapterPiece& piece) {
+  return piece.attention ? adapters.attention : adapters.mlp;
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-#include "session/pair_start.h"
+#include "session/adapter_start.h"
 
 #include <ATen/ATen.h>
 
@@ -42,7 +42,7 @@ void ForEachSlice(const FileTensorOf& which, int rank, const at::Tensor& whole, 
   }
 }
 
-at::Tensor Gathered(const FileTensorOf& which, const PairStart& start) {
+at::Tensor Gathered(const FileTensorOf& which, const AdapterStart& start) {
   const at::Tensor whole = at::zeros(which.tensor->shape, MatrixOf(which.entry->weight).options().dtype(at::kFloat));
   ForEachSlice(which, start.rank, whole, [](const at::Tensor& file, const at::Tensor& local, bool owned) {
     if (owned) file.copy_(local);
@@ -51,7 +51,7 @@ at::Tensor Gathered(const FileTensorOf& which, const PairStart& start) {
   return whole;
 }
 
-void Scatter(const at::Tensor& whole, const FileTensorOf& which, const PairStart& start) {
+void Scatter(const at::Tensor& whole, const FileTensorOf& which, const AdapterStart& start) {
   ForEachSlice(which, start.rank, whole,
                [](const at::Tensor& file, const at::Tensor& local, bool) { local.copy_(file); });
 }
@@ -89,10 +89,10 @@ Decomposition Olora(const at::Tensor& weight, int64_t rank) {
   return {.a = r.narrow(0, 0, rank), .b = q.narrow(1, 0, rank)};
 }
 
-// One module of the files: a weight with its pair.
+// One module of the files: a weight with its adapter.
 class Module {
  public:
-  Module(std::string name, const std::map<std::string, FileTensorOf>& tensors, const PairStart& start)
+  Module(std::string name, const std::map<std::string, FileTensorOf>& tensors, const AdapterStart& start)
       : name_(std::move(name)), start_(start) {
     const auto find = [&](const char* ending) {
       const auto found = tensors.find(name_ + ending);
@@ -107,31 +107,31 @@ class Module {
   void Start(bool computes) {
     const at::Tensor whole = Gathered(weight_, start_);
     if (magnitude_.tensor != nullptr) return Scatter(whole.square().sum(1).sqrt(), magnitude_, start_);
-    const Decomposition pair = start_.initial == nullptr ? Shared(whole, computes) : Saved(whole);
-    Scatter(pair.a, a_, start_);
-    Scatter(pair.b, b_, start_);
-    Scatter(whole - at::mm(pair.b, pair.a) * Scale(), weight_, start_);
+    const Decomposition adapter = start_.initial == nullptr ? Shared(whole, computes) : Saved(whole);
+    Scatter(adapter.a, a_, start_);
+    Scatter(adapter.b, b_, start_);
+    Scatter(whole - at::mm(adapter.b, adapter.a) * Scale(), weight_, start_);
   }
 
  private:
   double Scale() const { return start_.adapter.ScaleOf(start_.adapter.modules.at(name_)); }
 
-  // In the precision that weights have here, so that what they lose is what pairs get.
+  // In the precision that weights have here, so that what they lose is what adapters get.
   at::Tensor Rounded(const at::Tensor& factor, const at::Tensor& like) const {
     return factor.to(weight_.entry->weight.value.scalar_type()).to(like.options()).contiguous();
   }
 
   Decomposition Shared(const at::Tensor& whole, bool computes) const {
     const int64_t rank = a_.tensor->shape[0];
-    Decomposition pair{.a = at::zeros(a_.tensor->shape, whole.options()),
-                       .b = at::zeros(b_.tensor->shape, whole.options())};
+    Decomposition adapter{.a = at::zeros(a_.tensor->shape, whole.options()),
+                          .b = at::zeros(b_.tensor->shape, whole.options())};
     if (computes) {
       const Decomposition found = Decomposed(whole.cpu(), rank);
-      pair = {.a = Rounded(found.a, whole), .b = Rounded(found.b, whole)};
+      adapter = {.a = Rounded(found.a, whole), .b = Rounded(found.b, whole)};
     }
-    AllReduce(pair.a, start_.stage);
-    AllReduce(pair.b, start_.stage);
-    return pair;
+    AllReduce(adapter.a, start_.stage);
+    AllReduce(adapter.b, start_.stage);
+    return adapter;
   }
 
   Decomposition Decomposed(const at::Tensor& weight, int64_t rank) const {
@@ -152,13 +152,13 @@ class Module {
   }
 
   const std::string name_;
-  const PairStart& start_;
+  const AdapterStart& start_;
   FileTensorOf weight_, a_, b_, magnitude_;
 };
 
 }  // namespace
 
-void StartPairs(const std::vector<Weights::Entry*>& entries, const PairStart& start) {
+void StartAdapters(const std::vector<Weights::Entry*>& entries, const AdapterStart& start) {
   constexpr std::string_view kFirst = ".lora_A.weight";
   std::map<std::string, FileTensorOf> tensors;
   for (Weights::Entry* entry : entries) {

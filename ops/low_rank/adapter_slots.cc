@@ -1,4 +1,4 @@
-#include "ops/low_rank/pair_slots.h"
+#include "ops/low_rank/adapter_slots.h"
 
 #include <ATen/ATen.h>
 
@@ -69,7 +69,7 @@ void ForEachSlot(const SlotWork& work, const std::function<void(const SlotRows&,
   for (const AdapterRows::Group& group : work.slots.rows.groups) {
     TRIREME_CHECK(group.adapter < work.slots.slots) << "slot " << group.adapter << " of " << work.slots.slots;
     const SlotRows rows(group, work, first_low);
-    for (const LowRankBlock& block : work.pairs.blocks) visit(rows, block);
+    for (const LowRankBlock& block : work.adapters.blocks) visit(rows, block);
     first_low += rows.size();
   }
 }
@@ -91,7 +91,7 @@ at::Tensor BlockOutputs(const at::Tensor& y, const LowRankBlock& block) {
 at::Tensor EmptyLow(const at::Tensor& like, const SlotWork& work) {
   int64_t rows = 0;
   for (const AdapterRows::Group& group : work.slots.rows.groups) rows += std::ssize(group.host);
-  return at::empty({rows, work.pairs.a->value.size(-2) / work.slots.slots}, like.options());
+  return at::empty({rows, work.adapters.a->value.size(-2) / work.slots.slots}, like.options());
 }
 
 // sum += output_gradientᵀ x in fp32: at once where all are fp32, else by the operators of whole weights, which want
@@ -122,11 +122,11 @@ GroupEnds EndsAmong(const RowEnds& ends, const std::vector<int64_t>& chosen) {
   return std::make_shared<const RowEnds>(std::move(among));
 }
 
-at::Tensor AddSlotPairs(const at::Tensor& y, const at::Tensor& x, const SlotWork& work) {
+at::Tensor AddSlotAdapters(const at::Tensor& y, const at::Tensor& x, const SlotWork& work) {
   const at::Tensor low = EmptyLow(y, work);
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
-    const at::Tensor a = SlotOfA(work.pairs.a->value, block, rows, slots);
+    const at::Tensor a = SlotOfA(work.adapters.a->value, block, rows, slots);
     const at::Tensor own = rows.Low(low, block, slots);
     rows.SetProduct(own, rows.Of(x), a.transpose(-2, -1), block.scale);
     rows.AddProduct(BlockOutputs(y, block), own, SlotOfB(block.b->value, rows, slots).transpose(-2, -1));
@@ -147,7 +147,7 @@ at::Tensor SlotLowGradient(const at::Tensor& gradient, const SlotWork& work) {
 void AddSlotInputGradient(const at::Tensor& low, const at::Tensor& sum, const SlotWork& work) {
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
-    rows.AddProduct(sum, rows.Low(low, block, slots), SlotOfA(work.pairs.a->value, block, rows, slots));
+    rows.AddProduct(sum, rows.Low(low, block, slots), SlotOfA(work.adapters.a->value, block, rows, slots));
   });
 }
 
@@ -161,10 +161,10 @@ void AddSlotGradientsOfB(const at::Tensor& low, const at::Tensor& gradient, cons
 }
 
 void AddSlotGradientOfA(const at::Tensor& low_gradient, const at::Tensor& x, const SlotWork& work) {
-  if (!work.pairs.a->trained()) return;
+  if (!work.adapters.a->trained()) return;
   const int64_t slots = work.slots.slots;
   ForEachSlot(work, [&](const SlotRows& rows, const LowRankBlock& block) {
-    AddSlotGradient(SlotOfA(work.pairs.a->gradient_sum(), block, rows, slots), rows.Low(low_gradient, block, slots),
+    AddSlotGradient(SlotOfA(work.adapters.a->gradient_sum(), block, rows, slots), rows.Low(low_gradient, block, slots),
                     rows.Of(x), rows.ends);
   });
 }

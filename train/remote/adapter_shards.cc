@@ -1,4 +1,4 @@
-#include "train/remote/pair_shares.h"
+#include "train/remote/adapter_shards.h"
 
 #include <ATen/ATen.h>
 
@@ -19,12 +19,12 @@ constexpr char kA[] = ".lora_A.", kB[] = ".lora_B.";
 
 bool IsA(const std::string& name) {
   const bool is_a = name.find(kA) != std::string::npos;
-  TRIREME_CHECK(is_a || name.find(kB) != std::string::npos) << name << ": is no tensor of a pair";
+  TRIREME_CHECK(is_a || name.find(kB) != std::string::npos) << name << ": is no tensor of an adapter";
   return is_a;
 }
 
 // The part of the piece within the model's rank; undefined: there is none.
-at::Tensor WithinRank(const PairPiece& piece, const at::Tensor& numbers, int64_t rank) {
+at::Tensor WithinRank(const AdapterPiece& piece, const at::Tensor& numbers, int64_t rank) {
   const auto dim = static_cast<int64_t>(piece.rank_dim());
   const at::Tensor view = piece.In(numbers);
   const int64_t size = std::min(rank - piece.box.offset[static_cast<size_t>(dim)], view.size(dim));
@@ -32,7 +32,7 @@ at::Tensor WithinRank(const PairPiece& piece, const at::Tensor& numbers, int64_t
 }
 
 // Every element's number is that of its position in the full tensor.
-void DrawUniform(const PairPiece& piece, const at::Tensor& view, uint64_t seed) {
+void DrawUniform(const AdapterPiece& piece, const at::Tensor& view, uint64_t seed) {
   const RandomStream random(seed, piece.name);
   const double most = 1 / std::sqrt(static_cast<double>(piece.inputs));
   const int64_t row0 = piece.box.offset[piece.rank_dim()], column0 = piece.box.offset[piece.rank_dim() + 1];
@@ -45,7 +45,7 @@ void DrawUniform(const PairPiece& piece, const at::Tensor& view, uint64_t seed) 
   }
 }
 
-at::Tensor BoxOf(at::Tensor whole, const PairPiece& piece, const at::Tensor& part) {
+at::Tensor BoxOf(at::Tensor whole, const AdapterPiece& piece, const at::Tensor& part) {
   for (size_t dim = 0; dim < piece.box.offset.size(); ++dim) {
     whole = whole.narrow(static_cast<int64_t>(dim), piece.box.offset[dim], part.size(static_cast<int64_t>(dim)));
   }
@@ -54,25 +54,25 @@ at::Tensor BoxOf(at::Tensor whole, const PairPiece& piece, const at::Tensor& par
 
 }  // namespace
 
-at::Tensor PairPiece::In(const at::Tensor& numbers) const {
+at::Tensor AdapterPiece::In(const at::Tensor& numbers) const {
   return numbers.narrow(0, first, Elements(box.extent)).view(box.extent);
 }
 
-at::Tensor PairPiece::InShare(const at::Tensor& share) const {
+at::Tensor AdapterPiece::InShare(const at::Tensor& share) const {
   return share.as_strided(box.extent, strides, share.storage_offset() + offset);
 }
 
-PairShares::PairShares(Session& session, int64_t max_rank, int64_t slots)
+AdapterShards::AdapterShards(Session& session, int64_t max_rank, int64_t slots)
     : session_(session), max_rank_(max_rank), slots_(slots), pieces_(static_cast<size_t>(slots)) {
   for (Bucket* bucket : session.model().buckets()) {
     if (!bucket->trained()) continue;
     for (const Weights::Entry* entry : bucket->entries()) {
-      TRIREME_CHECK(entry->parameter.added) << entry->weight.name << ": is trained, but is no low-rank pair";
+      TRIREME_CHECK(entry->parameter.added) << entry->weight.name << ": is trained, but is no LoRA adapter";
     }
     buckets_.push_back(bucket);
     float nothing = 0;  // offsets are asked for, no memory is read
     for (const FlatPart& part : bucket->parts()) {
-      const Shard shard = bucket->ShardOf(part, "pair", DType::kFp32, &nothing);
+      const Shard shard = bucket->ShardOf(part, "adapter", DType::kFp32, &nothing);
       for (FilePiece& piece : FilePieces(bucket->entries()[part.parameter]->parameter, shard)) {
         piece.offset += part.offset;
         AddPieces(buckets_.size() - 1, piece);
@@ -82,79 +82,80 @@ PairShares::PairShares(Session& session, int64_t max_rank, int64_t slots)
 }
 
 // A box of the session's tensor may reach over several slots.
-void PairShares::AddPieces(size_t bucket, const FilePiece& piece) {
+void AdapterShards::AddPieces(size_t bucket, const FilePiece& piece) {
   const std::string& name = piece.tensor->name;
-  PairPiece whole{.name = name,
-                  .is_a = IsA(name),
-                  .attention = IsAttention(name),
-                  .inputs = IsA(name) ? piece.tensor->shape.back() : 0,
-                  .box = piece.box,
-                  .owned = piece.replica == 0,
-                  .bucket = bucket,
-                  .offset = piece.offset,
-                  .strides = piece.strides};
+  AdapterPiece whole{.name = name,
+                     .is_a = IsA(name),
+                     .attention = IsAttention(name),
+                     .inputs = IsA(name) ? piece.tensor->shape.back() : 0,
+                     .box = piece.box,
+                     .owned = piece.replica == 0,
+                     .bucket = bucket,
+                     .offset = piece.offset,
+                     .strides = piece.strides};
   const size_t dim = whole.rank_dim();
   for (int64_t slot = 0; slot < slots_; ++slot) {
     const int64_t begin = std::max(piece.box.offset[dim], slot * max_rank_);
     const int64_t end = std::min(piece.box.offset[dim] + piece.box.extent[dim], (slot + 1) * max_rank_);
     if (begin >= end) continue;
-    PairPiece own = whole;
+    AdapterPiece own = whole;
     own.offset += (begin - piece.box.offset[dim]) * piece.strides[dim];
     own.box.offset[dim] = begin - slot * max_rank_;
     own.box.extent[dim] = end - begin;
-    std::vector<PairPiece>& others = pieces_[static_cast<size_t>(slot)];
+    std::vector<AdapterPiece>& others = pieces_[static_cast<size_t>(slot)];
     own.first = others.empty() ? 0 : others.back().first + Elements(others.back().box.extent);
     others.push_back(std::move(own));
   }
 }
 
-at::Tensor PairShares::Zeros(int64_t slot) const {
-  const std::vector<PairPiece>& own = pieces(slot);
+at::Tensor AdapterShards::Zeros(int64_t slot) const {
+  const std::vector<AdapterPiece>& own = pieces(slot);
   return at::zeros({own.empty() ? 0 : own.back().first + Elements(own.back().box.extent)}, at::kFloat);
 }
 
-at::Tensor PairShares::Initial(const TrainedPairs& pairs, int64_t slot) const {
+at::Tensor AdapterShards::Initial(const TrainedAdapters& adapters, int64_t slot) const {
   const at::Tensor numbers = Zeros(slot);
-  for (const PairPiece& piece : pieces(slot)) {
-    const at::Tensor view = piece.is_a && Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
-    if (view.defined()) DrawUniform(piece, view, pairs.seed);
+  for (const AdapterPiece& piece : pieces(slot)) {
+    const at::Tensor view =
+        piece.is_a && Trains(adapters, piece) ? WithinRank(piece, numbers, adapters.rank) : at::Tensor();
+    if (view.defined()) DrawUniform(piece, view, adapters.seed);
   }
   return numbers;
 }
 
-at::Tensor PairShares::Factors(const TrainedPairs& pairs, int64_t slot) const {
+at::Tensor AdapterShards::Factors(const TrainedAdapters& adapters, int64_t slot) const {
   const at::Tensor numbers = Zeros(slot);
-  const double ratio = static_cast<double>(slots_ * max_rank_) / static_cast<double>(pairs.rank);
-  for (const PairPiece& piece : pieces(slot)) {
-    const at::Tensor view = Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
+  const double ratio = static_cast<double>(slots_ * max_rank_) / static_cast<double>(adapters.rank);
+  for (const AdapterPiece& piece : pieces(slot)) {
+    const at::Tensor view = Trains(adapters, piece) ? WithinRank(piece, numbers, adapters.rank) : at::Tensor();
     if (view.defined()) view.fill_(piece.is_a ? 1.0 : ratio);
   }
   return numbers;
 }
 
-at::Tensor PairShares::ReadFrom(const TrainedPairs& pairs, int64_t slot, const ViewOf& view_of) const {
+at::Tensor AdapterShards::ReadFrom(const TrainedAdapters& adapters, int64_t slot, const ViewOf& view_of) const {
   const at::Tensor numbers = Zeros(slot);
-  for (const PairPiece& piece : pieces(slot)) {
-    const at::Tensor part = Trains(pairs, piece) ? WithinRank(piece, numbers, pairs.rank) : at::Tensor();
+  for (const AdapterPiece& piece : pieces(slot)) {
+    const at::Tensor part = Trains(adapters, piece) ? WithinRank(piece, numbers, adapters.rank) : at::Tensor();
     if (!part.defined()) continue;
     const TensorView view = view_of(piece.name);
     const at::Tensor whole =
         at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, at::TensorOptions(ToTorch(view.dtype)));
-    if (whole.dim() != part.dim() || whole.size(static_cast<int64_t>(piece.rank_dim())) != pairs.rank) {
-      throw InputError(piece.name, ": is ", ShapeText(view.shape), "; wanted rank ", pairs.rank);
+    if (whole.dim() != part.dim() || whole.size(static_cast<int64_t>(piece.rank_dim())) != adapters.rank) {
+      throw InputError(piece.name, ": is ", ShapeText(view.shape), "; wanted rank ", adapters.rank);
     }
     at::Tensor(part).copy_(BoxOf(whole, piece, part));
   }
   return numbers;
 }
 
-at::Tensor PairShares::Read(const TrainedPairs& pairs, int64_t slot, const TensorSource& source) const {
-  return ReadFrom(pairs, slot, [&](const std::string& name) { return source.Find(name); });
+at::Tensor AdapterShards::Read(const TrainedAdapters& adapters, int64_t slot, const TensorSource& source) const {
+  return ReadFrom(adapters, slot, [&](const std::string& name) { return source.Find(name); });
 }
 
-at::Tensor PairShares::Read(const TrainedPairs& pairs, int64_t slot, const SafetensorsFile& file,
-                            const std::string& prefix) const {
-  return ReadFrom(pairs, slot, [&](const std::string& name) {
+at::Tensor AdapterShards::Read(const TrainedAdapters& adapters, int64_t slot, const SafetensorsFile& file,
+                               const std::string& prefix) const {
+  return ReadFrom(adapters, slot, [&](const std::string& name) {
     const auto found = file.tensors().find(prefix + name);
     if (found == file.tensors().end()) throw InputError(file.path().string(), ": has no '", prefix, name, "'");
     return found->second;
@@ -162,11 +163,11 @@ at::Tensor PairShares::Read(const TrainedPairs& pairs, int64_t slot, const Safet
 }
 
 // Every element has one owner: a sum over the ranks assembles them, layer by layer.
-std::map<std::string, at::Tensor> PairShares::Gather(const TrainedPairs& pairs, int64_t slot,
-                                                     const at::Tensor& numbers) const {
-  std::map<std::string, std::vector<const PairPiece*>> mine;
-  for (const PairPiece& piece : pieces(slot)) {
-    if (piece.owned && Trains(pairs, piece)) mine[piece.name].push_back(&piece);
+std::map<std::string, at::Tensor> AdapterShards::Gather(const TrainedAdapters& adapters, int64_t slot,
+                                                        const at::Tensor& numbers) const {
+  std::map<std::string, std::vector<const AdapterPiece*>> mine;
+  for (const AdapterPiece& piece : pieces(slot)) {
+    if (piece.owned && Trains(adapters, piece)) mine[piece.name].push_back(&piece);
   }
   std::map<std::string, at::Tensor> tensors;
   for (const Layer& layer : session_.graph().layers) {
@@ -175,9 +176,9 @@ std::map<std::string, at::Tensor> PairShares::Gather(const TrainedPairs& pairs, 
     for (const Parameter& parameter : ParametersOf(session_.graph(), layer, {.size = 1})) {
       if (!parameter.trained) continue;
       for (const HfTensor& tensor : parameter.hf) {
-        if (IsAttention(tensor.name) ? !pairs.attention : !pairs.mlp) continue;
+        if (IsAttention(tensor.name) ? !adapters.attention : !adapters.mlp) continue;
         Shape shape = tensor.shape;
-        shape[shape.size() - (IsA(tensor.name) ? 2 : 1)] = pairs.rank;
+        shape[shape.size() - (IsA(tensor.name) ? 2 : 1)] = adapters.rank;
         elements += Elements(shape);
         list.emplace_back(tensor.name, std::move(shape));
       }
@@ -192,8 +193,8 @@ std::map<std::string, at::Tensor> PairShares::Gather(const TrainedPairs& pairs, 
       }
     };
     each([&](const std::string& name, const at::Tensor& whole) {
-      for (const PairPiece* piece : mine[name]) {
-        const at::Tensor part = WithinRank(*piece, numbers, pairs.rank);
+      for (const AdapterPiece* piece : mine[name]) {
+        const at::Tensor part = WithinRank(*piece, numbers, adapters.rank);
         if (part.defined()) BoxOf(whole, *piece, part).copy_(part);
       }
     });
