@@ -31,7 +31,7 @@ void WantOwnPage(const HttpRequest& request) {
   }
 }
 
-HttpAnswer JsonAnswer(const Json& json) { return {.body = JsonLine(json)}; }
+HttpResponse JsonResponse(const Json& json) { return {.body = JsonLine(json)}; }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ bool Board::Handle(HttpRequest& request, const std::shared_ptr<HttpReply>& reply
     if (request.method != "GET" && request.method != "HEAD") WantOwnPage(request);
     Route(std::move(request), reply);
   } catch (const ApiError& error) {
-    reply->Send(AnswerOf(error));
+    reply->Send(ResponseOf(error));
   }
   return true;
 }
@@ -84,62 +84,62 @@ bool Board::Handle(HttpRequest& request, const std::shared_ptr<HttpReply>& reply
 void Board::Route(HttpRequest request, const std::shared_ptr<HttpReply>& reply) {
   auto [handler, values] = table_.Find(request);
   BoardCall call{.request = std::move(request), .values = std::move(values), .reply = reply};
-  if (!handler.reads_files) return Serve(handler.answer, call);
-  if (Enqueue([this, &answer = handler.answer, call = std::move(call)] { Serve(answer, call); })) return;
+  if (!handler.reads_files) return Serve(handler.respond, call);
+  if (Enqueue([this, &respond = handler.respond, call = std::move(call)] { Serve(respond, call); })) return;
   throw ApiError{.status = 503, .message = "too many requests wait", .code = "overloaded", .type = "server_error"};
 }
 
-void Board::Serve(const BoardAnswer& answer, const BoardCall& call) {
-  std::optional<HttpAnswer> made;
+void Board::Serve(const BoardRespond& respond, const BoardCall& call) {
+  std::optional<HttpResponse> made;
   try {
-    made = answer(call);
+    made = respond(call);
   } catch (const ApiError& error) {
     if (error.code == kStillReading && deferred_.size() < kMostTasks) {
-      deferred_.push_back([this, &answer, call] { Serve(answer, call); });
+      deferred_.push_back([this, &respond, call] { Serve(respond, call); });
       return;
     }
-    made = AnswerOf(error);
+    made = ResponseOf(error);
   } catch (const std::exception& error) {
     TRIREME_LOG(ERROR) << "the board failed: " << error.what();
-    made = AnswerOf({.status = 500, .message = "the board failed", .type = "server_error"});
+    made = ResponseOf({.status = 500, .message = "the board failed", .type = "server_error"});
   }
   if (made) call.reply->Send(*std::move(made));
 }
 
 // The first visit of the address that was printed: its key becomes a cookie, and leaves the address.
-HttpAnswer Board::Page(const BoardCall& call) {
+HttpResponse Board::Page(const BoardCall& call) {
   const std::optional<std::string> token = QueryValue(call.request, "token");
   if (token && options_.key_in_address) return access_.Enter(call.request, *token);
-  return PageAnswer(*FindPageFile("/"), call.request);
+  return PageResponse(*FindPageFile("/"), call.request);
 }
 
 void Board::AddPageRoutes() {
-  const auto at_once = [this](const char* method, const char* path, BoardAnswer answer,
+  const auto at_once = [this](const char* method, const char* path, BoardRespond respond,
                               const RouteOptions& options = {}) {
-    table_.Add(method, path, {.answer = std::move(answer), .reads_files = false}, options);
+    table_.Add(method, path, {.respond = std::move(respond), .reads_files = false}, options);
   };
   at_once("GET", "/", [this](const BoardCall& call) { return Page(call); });
   at_once("GET", "/page/{file}", [](const BoardCall& call) {
     const EmbeddedFile* file = FindPageFile(call.request.path());
     if (file == nullptr) throw ApiError{.status = 404, .message = "the page has no such file"};
-    return PageAnswer(*file, call.request);
+    return PageResponse(*file, call.request);
   });
-  at_once("GET", "/favicon.ico", [](const BoardCall&) { return HttpAnswer{.status = 204}; });
+  at_once("GET", "/favicon.ico", [](const BoardCall&) { return HttpResponse{.status = 204}; });
   at_once("POST", "/board/login", [this](const BoardCall& call) { return access_.Login(call.request); }, kJsonBody);
   at_once("POST", "/board/logout", [this](const BoardCall& call) { return access_.Logout(call.request); }, kJsonBody);
   at_once("GET", "/board/about", [this](const BoardCall&) {
-    return JsonAnswer({{"version", TRIREME_VERSION},
-                       {"runs", !options_.outputs.empty()},
-                       {"chat", options_.has_chat},
-                       {"images", options_.has_images},
-                       {"remote", options_.has_remote},
-                       {"start", options_.allow_start}});
+    return JsonResponse({{"version", TRIREME_VERSION},
+                         {"runs", !options_.outputs.empty()},
+                         {"chat", options_.has_chat},
+                         {"images", options_.has_images},
+                         {"remote", options_.has_remote},
+                         {"start", options_.allow_start}});
   });
 }
 
 void Board::AddRunRoutes() {
   routes_.AddTo(table_);
-  table_.Add("GET", "/board/events", {[this](const BoardCall& call) -> std::optional<HttpAnswer> {
+  table_.Add("GET", "/board/events", {[this](const BoardCall& call) -> std::optional<HttpResponse> {
                const std::string resumed = call.request.header("last-event-id");
                feed_.Follow(folders_, resumed.empty() ? QueryValue(call.request, "at").value_or("") : resumed,
                             call.reply);
@@ -150,16 +150,16 @@ void Board::AddRunRoutes() {
 
 // Where runs cannot be started these paths say so.
 void Board::AddStartRoutes() {
-  const auto add = [this](const char* method, const char* path, std::function<Json(const Json&)> answer) {
+  const auto add = [this](const char* method, const char* path, std::function<Json(const Json&)> respond) {
     if (!options_.allow_start) {
-      table_.Add("*", path, {[](const BoardCall&) -> HttpAnswer {
+      table_.Add("*", path, {[](const BoardCall&) -> HttpResponse {
                    throw ApiError{.status = 403,
                                   .message = "runs cannot be started here; start the board with --allow-start"};
                  }});
       return;
     }
-    table_.Add(method, path, {[answer = std::move(answer)](const BoardCall& call) {
-                 return JsonAnswer(answer(TryParseJson(call.request.body)));
+    table_.Add(method, path, {[respond = std::move(respond)](const BoardCall& call) {
+                 return JsonResponse(respond(TryParseJson(call.request.body)));
                }},
                method == std::string("POST") ? kJsonBody : RouteOptions());
   };

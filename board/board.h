@@ -53,9 +53,9 @@ class Board {
   void AddStartRoutes();
   // On the server's thread.
   void Route(HttpRequest request, const std::shared_ptr<HttpReply>& reply);
-  HttpAnswer Page(const BoardCall& call);
+  HttpResponse Page(const BoardCall& call);
   // Calls it and sends what it answers. What needs a log that is not read yet waits for it, on the board's thread.
-  void Serve(const BoardAnswer& answer, const BoardCall& call);
+  void Serve(const BoardRespond& respond, const BoardCall& call);
   bool Enqueue(std::function<void()> task);
   void Loop();
   bool RunTasks();  // false: it ends

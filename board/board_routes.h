@@ -17,10 +17,10 @@ struct BoardCall {
 };
 
 // Nothing: the reply is answered otherwise. Throws an ApiError to refuse.
-using BoardAnswer = std::function<std::optional<HttpAnswer>(const BoardCall&)>;
+using BoardRespond = std::function<std::optional<HttpResponse>(const BoardCall&)>;
 
 struct BoardHandler {
-  BoardAnswer answer;
+  BoardRespond respond;
   bool reads_files = true;  // on the board's own thread; otherwise at once, on the server's
 };
 

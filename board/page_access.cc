@@ -67,32 +67,32 @@ std::string PageAccess::NewLogin(const HttpRequest& request, const std::string& 
   return CookieText(request, cookie);
 }
 
-HttpAnswer PageAccess::Login(const HttpRequest& request) {
+HttpResponse PageAccess::Login(const HttpRequest& request) {
   const Json body = TryParseJson(request.body);
   if (!body.is_object() || !body.contains("key") || !body["key"].is_string()) {
     throw ApiError{.message = "wanted {\"key\": …}", .param = "key"};
   }
-  HttpAnswer answer{.status = 204};
-  answer.headers["Set-Cookie"] = NewLogin(request, body["key"].get<std::string>());
-  return answer;
+  HttpResponse response{.status = 204};
+  response.headers["Set-Cookie"] = NewLogin(request, body["key"].get<std::string>());
+  return response;
 }
 
-HttpAnswer PageAccess::Enter(const HttpRequest& request, const std::string& key) {
-  HttpAnswer answer{.status = 303};
-  answer.headers = {{"Set-Cookie", NewLogin(request, key)},
-                    {"Location", "/"},
-                    {"Cache-Control", "no-store"},
-                    {"Referrer-Policy", "no-referrer"}};
-  return answer;
+HttpResponse PageAccess::Enter(const HttpRequest& request, const std::string& key) {
+  HttpResponse response{.status = 303};
+  response.headers = {{"Set-Cookie", NewLogin(request, key)},
+                      {"Location", "/"},
+                      {"Cache-Control", "no-store"},
+                      {"Referrer-Policy", "no-referrer"}};
+  return response;
 }
 
-HttpAnswer PageAccess::Logout(const HttpRequest& request) {
+HttpResponse PageAccess::Logout(const HttpRequest& request) {
   if (const Entry* found = FindEntry(request)) {
     std::erase_if(entries_, [proof = found->proof](const Entry& entry) { return entry.proof == proof; });
   }
-  HttpAnswer answer{.status = 204};
-  answer.headers["Set-Cookie"] = CookieText(request, "", "; Max-Age=0");
-  return answer;
+  HttpResponse response{.status = 204};
+  response.headers["Set-Cookie"] = CookieText(request, "", "; Max-Age=0");
+  return response;
 }
 
 }  // namespace trireme

@@ -23,10 +23,10 @@ class PageAccess {
   HttpRequest WithKey(HttpRequest request) const;
 
   // POST {"key"}: 204 and the cookie, or 401.
-  HttpAnswer Login(const HttpRequest& request);
-  HttpAnswer Logout(const HttpRequest& request);
+  HttpResponse Login(const HttpRequest& request);
+  HttpResponse Logout(const HttpRequest& request);
   // GET /?token=KEY: the cookie, and on to the page without the key in its address; or 401.
-  HttpAnswer Enter(const HttpRequest& request, const std::string& key);
+  HttpResponse Enter(const HttpRequest& request, const std::string& key);
 
  private:
   struct Entry {

@@ -42,21 +42,21 @@ const EmbeddedFile* FindPageFile(const std::string& path) {
   return nullptr;
 }
 
-HttpAnswer PageAnswer(const EmbeddedFile& file, const HttpRequest& request) {
+HttpResponse PageResponse(const EmbeddedFile& file, const HttpRequest& request) {
   static const std::map<std::string, std::string> tags = TagsOfFiles();
   const std::string& tag = tags.at(file.name);
-  HttpAnswer answer{.type = TypeOf(file.name)};
-  answer.headers = {{"ETag", tag},
-                    {"Cache-Control", "no-cache"},
-                    {"Content-Security-Policy", kPagePolicy},
-                    {"Cross-Origin-Resource-Policy", "same-origin"},
-                    {"Referrer-Policy", "no-referrer"}};
+  HttpResponse response{.type = TypeOf(file.name)};
+  response.headers = {{"ETag", tag},
+                      {"Cache-Control", "no-cache"},
+                      {"Content-Security-Policy", kPagePolicy},
+                      {"Cross-Origin-Resource-Policy", "same-origin"},
+                      {"Referrer-Policy", "no-referrer"}};
   if (request.header("if-none-match") == tag) {
-    answer.status = 304;
+    response.status = 304;
   } else {
-    answer.body = BytesOf(file);
+    response.body = BytesOf(file);
   }
-  return answer;
+  return response;
 }
 
 }  // namespace trireme

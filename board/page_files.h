@@ -22,6 +22,6 @@ extern const size_t kPageFileCount;
 const EmbeddedFile* FindPageFile(const std::string& path);
 
 // The file, or 304 if the browser has it already.
-HttpAnswer PageAnswer(const EmbeddedFile& file, const HttpRequest& request);
+HttpResponse PageResponse(const EmbeddedFile& file, const HttpRequest& request);
 
 }  // namespace trireme

@@ -51,7 +51,7 @@ void AppendLittleEndian(double value, std::string& bytes) {
 
 // A line of JSON, padded to whole doubles, then the columns one after another as little-endian doubles: a browser uses
 // them as they are, where a hundred thousand steps as text would take it seconds.
-HttpAnswer ColumnsAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
+HttpResponse ColumnsResponse(const BoardRun& run, const HttpRequest& /*request*/) {
   if (!run.log.caught_up()) {
     throw ApiError{
         .status = 503, .message = "the log is still being read", .code = kStillReading, .type = "server_error"};
@@ -71,13 +71,13 @@ HttpAnswer ColumnsAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   return {.type = "application/octet-stream", .body = std::move(body)};
 }
 
-HttpAnswer LineAnswer(const BoardRun& run, const HttpRequest& request) {
+HttpResponse LineResponse(const BoardRun& run, const HttpRequest& request) {
   std::string line = run.log.Line(QueryNumber(request, "row").value_or(-1));
   if (line.empty()) throw NotThere("such row in its log");
   return {.body = std::move(line)};
 }
 
-HttpAnswer ConfigurationAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
+HttpResponse ConfigurationResponse(const BoardRun& run, const HttpRequest& /*request*/) {
   const OpenedFile file = OpenRunFile(run.directory, "run.yaml");
   if (!file.is_open() || file.bytes() > kMostConfigBytes) throw NotThere("run.yaml");
   const std::string yaml = file.Read(0, kMostConfigBytes);
@@ -88,7 +88,7 @@ HttpAnswer ConfigurationAnswer(const BoardRun& run, const HttpRequest& /*request
   }
 }
 
-HttpAnswer TraceAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
+HttpResponse TraceResponse(const BoardRun& run, const HttpRequest& /*request*/) {
   const OpenedFile file = OpenRunFile(run.directory, "trace.json");
   if (!file.is_open()) throw NotThere("trace.json; start it with log.trace: N to get one");
   if (file.bytes() > kMostTraceBytes) {
@@ -99,9 +99,9 @@ HttpAnswer TraceAnswer(const BoardRun& run, const HttpRequest& /*request*/) {
   return {.body = file.Read(0, kMostTraceBytes)};
 }
 
-// {"lines": […], "before": OFFSET}: the newest, or those before an offset that an earlier answer gave; null: that is
+// {"lines": […], "before": OFFSET}: the newest, or those before an offset that an earlier response gave; null: that is
 // all.
-HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
+HttpResponse RolloutsResponse(const BoardRun& run, const HttpRequest& request) {
   const OpenedFile file = OpenRunFile(run.directory, "rollouts.jsonl");
   if (!file.is_open()) throw NotThere("rollouts.jsonl");
   const FileTail tail = ReadTail(file, QueryNumber(request, "before").value_or(-1), 100, int64_t{4} << 20);
@@ -116,7 +116,7 @@ HttpAnswer RolloutsAnswer(const BoardRun& run, const HttpRequest& request) {
 }  // namespace
 
 // By the start of the latest one first: that is what someone who opens the page looks for.
-HttpAnswer RunRoutes::List() const {
+HttpResponse RunRoutes::List() const {
   std::vector<std::shared_ptr<BoardRun>> runs = runs_.runs();
   std::ranges::stable_sort(runs, std::greater<>(), [](const auto& run) { return StartedAt(run->directory); });
   Json list = Json::array();
@@ -131,16 +131,16 @@ std::shared_ptr<BoardRun> RunRoutes::RunOf(const BoardCall& call) const {
 }
 
 void RunRoutes::AddTo(BoardTable& table) const {
-  const auto add = [&](const std::string& what, HttpAnswer (*answer)(const BoardRun&, const HttpRequest&)) {
+  const auto add = [&](const std::string& what, HttpResponse (*respond)(const BoardRun&, const HttpRequest&)) {
     table.Add("GET", "/board/runs/{run}/" + what,
-              {[this, answer](const BoardCall& call) { return answer(*RunOf(call), call.request); }});
+              {[this, respond](const BoardCall& call) { return respond(*RunOf(call), call.request); }});
   };
   table.Add("GET", "/board/runs", {[this](const BoardCall&) { return List(); }});
-  add("columns", ColumnsAnswer);
-  add("line", LineAnswer);
-  add("configuration", ConfigurationAnswer);
-  add("trace", TraceAnswer);
-  add("rollouts", RolloutsAnswer);
+  add("columns", ColumnsResponse);
+  add("line", LineResponse);
+  add("configuration", ConfigurationResponse);
+  add("trace", TraceResponse);
+  add("rollouts", RolloutsResponse);
 }
 
 }  // namespace trireme

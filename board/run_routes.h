@@ -21,7 +21,7 @@ class RunRoutes {
   void AddTo(BoardTable& table) const;
 
  private:
-  HttpAnswer List() const;
+  HttpResponse List() const;
   std::shared_ptr<BoardRun> RunOf(const BoardCall& call) const;
 
   const RunFolders& runs_;

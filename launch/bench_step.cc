@@ -1,7 +1,6 @@
 // `trireme bench step`: times whole training steps of a model's shape under a layout, on random weights and
 // tokens. One JSON line: the best step, and where its time went.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -37,9 +36,7 @@ struct StepCosts {  // seconds
 };
 
 StepCosts TimeStep(Trainer& trainer, const std::vector<Row>& rows, double learning_rate) {
-  const auto seconds = [](Clock::time_point a, Clock::time_point b) {
-    return std::chrono::duration<double>(b - a).count();
-  };
+  const auto seconds = [](Clock::time_point a, Clock::time_point b) { return ToSeconds(b - a); };
   const double pipeline = trainer.pipeline_wait_seconds(), other = trainer.other_wait_seconds();
   const int64_t states = trainer.tensors().tensor_bytes();
   trainer.tensors().ResetTensorPeak();

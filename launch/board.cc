@@ -44,7 +44,7 @@ void RunBoard(const Arguments& arguments, Job& job) {
       [&board](const HttpRequest& request) { return board.Check(request); },
       [&board](HttpRequest request, std::shared_ptr<HttpReply> reply) {
         if (board.Handle(request, reply)) return;
-        reply->Send(AnswerOf({.status = 404, .message = "this is the board; see /"}));
+        reply->Send(ResponseOf({.status = 404, .message = "this is the board; see /"}));
       });
   const BoardStop stop{board};
   TRIREME_LOG(INFO) << "shows " << Counted(board.runs(), "run") << " at http://" << host << ":" << server.port() << "/"

@@ -30,8 +30,8 @@ void Gate::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     return;
   }
   if (routes_ != nullptr) return routes_->Handle(std::move(request), std::move(reply));
-  reply->Send(
-      AnswerOf({.status = 503, .message = "the server starts or stops", .code = "overloaded", .type = "server_error"}));
+  reply->Send(ResponseOf(
+      {.status = 503, .message = "the server starts or stops", .code = "overloaded", .type = "server_error"}));
 }
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
 #include "launch/serve_training.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "data/image_reader.h"
@@ -44,10 +44,6 @@ void RefuseAdapterOptions(const Arguments& arguments) {
           "--", option,
           ": is for adapters; --train-full trains one model with all its parameters and serves it, without any");
   }
-}
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -127,7 +123,7 @@ class ServeTraining::Front {
                  .quota = {.models = arguments.integer("train-quota-models", 0, 1),
                            .tokens_per_second = arguments.integer("train-quota-tokens", 0, 1),
                            .queued = arguments.integer("train-quota-requests", 0, 1)}},
-                checkpoints_, SteadySeconds),
+                checkpoints_, ClockSeconds),
         samples_(parts.service, parts.model),
         routes(service, checkpoints_, parts.callers) {
     service.Connect(&samples_, [&engine = parts.service] { engine.Wake(); });

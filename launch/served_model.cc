@@ -1,11 +1,11 @@
 #include "launch/served_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -49,11 +49,10 @@ TextSide::TextSide(const Config& config, bool speaks) : tokenizer(config.model()
 
 ServedModel ModelOf(const Arguments& arguments, const std::string& directory, const TextSide& text,
                     int64_t vocabulary) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   ServedModel model{.tokenizer = text.tokenizer,
                     .chat = text.chat ? &*text.chat : nullptr,
                     .name = arguments.value("served-model-name", LastComponent(directory)),
-                    .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                    .created = UnixSeconds(),
                     .vocabulary = vocabulary,
                     .token_bytes = text.token_bytes,
                     .ends = EndTokens(directory, &text.tokenizer),

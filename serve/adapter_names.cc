@@ -1,9 +1,9 @@
 #include "serve/adapter_names.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "web/http/http.h"
 
 namespace trireme {
@@ -22,7 +22,6 @@ bool IsBelow(const fs::path& path, const fs::path& folder) {
 }  // namespace
 
 std::optional<int64_t> AdapterNames::Set(const std::string& name, const std::string& directory, int64_t id) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   const fs::path path = fs::path(directory).lexically_normal();
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(name);
@@ -30,7 +29,7 @@ std::optional<int64_t> AdapterNames::Set(const std::string& name, const std::str
   adapters_[name] = {.name = name,
                      .folder = (path.has_filename() ? path : path.parent_path()).filename().string(),
                      .id = id,
-                     .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+                     .created = UnixSeconds()};
   return before;
 }
 

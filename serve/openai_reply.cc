@@ -1,8 +1,8 @@
 #include "serve/openai_reply.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "core/base/clock.h"
 #include "generation/engine.h"
 #include "net/secret.h"
 
@@ -10,10 +10,6 @@ namespace trireme {
 namespace {
 
 constexpr float kLeastLogProb = -9999;  // JSON has no infinity
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 int64_t Characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(),
@@ -95,10 +91,10 @@ class OpenAiReply : public Listener {
   }
 
   void Fail(const ApiError& error) override {
-    HttpAnswer answer = AnswerOf(error);
-    answer.headers.insert(headers_.begin(), headers_.end());
-    if (!started_) return reply_->Send(std::move(answer));
-    reply_->Event(answer.body);
+    HttpResponse response = ResponseOf(error);
+    response.headers.insert(headers_.begin(), headers_.end());
+    if (!started_) return reply_->Send(std::move(response));
+    reply_->Event(response.body);
     reply_->EndEvents();
   }
 

@@ -32,19 +32,19 @@ Routes::Routes(GenerationService& service, const ServedModel& model, const Calle
 }
 
 // Both forms of a base URL work: with /v1 and without.
-void Routes::Add(const std::string& method, const std::string& path, Answer answer) {
-  for (const char* prefix : {"/v1", ""}) table_.Add(method, prefix + path, {.at_once = answer, .body = {}});
+void Routes::Add(const std::string& method, const std::string& path, Respond respond) {
+  for (const char* prefix : {"/v1", ""}) table_.Add(method, prefix + path, {.at_once = respond, .body = {}});
   offered_ += Concat(offered_.empty() ? "" : ", ", "/v1", path);
 }
 
-void Routes::AddBody(const std::string& path, BodyAnswer answer) {
+void Routes::AddBody(const std::string& path, RespondToBody respond) {
   for (const char* prefix : {"/v1", ""})
-    table_.Add("POST", prefix + path, {.at_once = {}, .body = answer}, {.json = true});
+    table_.Add("POST", prefix + path, {.at_once = {}, .body = respond}, {.json = true});
   offered_ += Concat(offered_.empty() ? "" : ", ", "/v1", path);
 }
 
 void Routes::AddNotOffered(const std::string& path, const std::string& why) {
-  const Answer refuse = [why](const Call& call) -> HttpAnswer {
+  const Respond refuse = [why](const Call& call) -> HttpResponse {
     throw ApiError{.status = 404,
                    .message = call.request.path().substr(0, 100) + " is not offered: " + why,
                    .code = "not_offered"};
@@ -53,25 +53,26 @@ void Routes::AddNotOffered(const std::string& path, const std::string& why) {
 }
 
 void Routes::AddAll() {
-  AddBody("/chat/completions", [this](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+  AddBody("/chat/completions", [this](const Call& call, const Json& body) -> std::optional<HttpResponse> {
     Generate(call, ReadChat(body, model_));
     return std::nullopt;
   });
-  AddBody("/completions", [this](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+  AddBody("/completions", [this](const Call& call, const Json& body) -> std::optional<HttpResponse> {
     Generate(call, ReadCompletion(body, model_));
     return std::nullopt;
   });
   AddBody("/tokenize", [this](const Call&, const Json& body) { return Tokenize(body); });
   Add("GET", "/models", [this](const Call&) { return Models(""); });
   Add("GET", "/models/{name...}", [this](const Call& call) { return Models(call.values.at("name")); });
-  Add("GET", "/health", [](const Call&) { return HttpAnswer{.type = "text/plain"}; });
+  Add("GET", "/health", [](const Call&) { return HttpResponse{.type = "text/plain"}; });
   Add("GET", "/metrics", [this](const Call&) {
-    return HttpAnswer{.type = "text/plain; version=0.0.4; charset=utf-8", .body = service_.metrics().Text(model_.name)};
+    return HttpResponse{.type = "text/plain; version=0.0.4; charset=utf-8",
+                        .body = service_.metrics().Text(model_.name)};
   });
-  Add("GET", "/version", [](const Call&) { return HttpAnswer{.body = JsonLine({{"version", TRIREME_VERSION}})}; });
+  Add("GET", "/version", [](const Call&) { return HttpResponse{.body = JsonLine({{"version", TRIREME_VERSION}})}; });
   for (const bool load : {true, false}) {
     AddBody(load ? "/load_lora_adapter" : "/unload_lora_adapter",
-            [this, load](const Call& call, const Json& body) -> std::optional<HttpAnswer> {
+            [this, load](const Call& call, const Json& body) -> std::optional<HttpResponse> {
               ChangeAdapter(load, call, body);
               return std::nullopt;
             });
@@ -87,7 +88,7 @@ void Routes::AddAll() {
 }
 
 // The one of this name; without a name all of them.
-HttpAnswer Routes::Models(const std::string& name) const {
+HttpResponse Routes::Models(const std::string& name) const {
   const auto entry = [&](const std::string& id, const std::string& root, const Json& parent, int64_t created) {
     return Json{{"id", id},
                 {"object", "model"},
@@ -108,7 +109,7 @@ HttpAnswer Routes::Models(const std::string& name) const {
   throw ModelNotFound(name, model_);
 }
 
-// The answer comes when the service has done it, between two steps.
+// The response comes when the service has done it, between two steps.
 void Routes::ChangeAdapter(bool load, const Call& call, const Json& body) {
   if (adapter_directory_.empty()) {
     throw ApiError{.status = 404,
@@ -126,14 +127,14 @@ void Routes::ChangeAdapter(bool load, const Call& call, const Json& body) {
   }
   fields.Finish();
   change.done = [load, name, call](const ApiError* error) {
-    HttpAnswer answer{.type = "text/plain; charset=utf-8",
-                      .body = "Success: LoRA adapter '" + name + (load ? "' added." : "' removed.")};
-    Send(call, error != nullptr ? AnswerOf(*error) : std::move(answer));
+    HttpResponse response{.type = "text/plain; charset=utf-8",
+                          .body = "Success: LoRA adapter '" + name + (load ? "' added." : "' removed.")};
+    Send(call, error != nullptr ? ResponseOf(*error) : std::move(response));
   };
   service_.Change(std::move(change));
 }
 
-HttpAnswer Routes::Tokenize(const Json& body) const {
+HttpResponse Routes::Tokenize(const Json& body) const {
   const std::vector<int64_t> tokens = ReadTokenize(body, model_);
   return {.body = JsonLine({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", model_.context}})};
 }
@@ -145,9 +146,9 @@ void Routes::Generate(const Call& call, CompletionRequest request) {
   service_.Submit(std::move(generation));
 }
 
-void Routes::Send(const Call& call, HttpAnswer answer) {
-  answer.headers.insert(call.headers.begin(), call.headers.end());
-  call.reply->Send(std::move(answer));
+void Routes::Send(const Call& call, HttpResponse response) {
+  response.headers.insert(call.headers.begin(), call.headers.end());
+  call.reply->Send(std::move(response));
 }
 
 void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
@@ -160,7 +161,7 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     Dispatch(call);
   } catch (ApiError error) {
     if (error.status == 404 && error.code.empty()) error.message += "; there are " + offered_;
-    Send(*call, AnswerOf(error));
+    Send(*call, ResponseOf(error));
   }
 }
 
@@ -169,17 +170,17 @@ void Routes::Dispatch(std::shared_ptr<Call> call) {
   call->values = std::move(values);
   if (handler.at_once) return Send(*call, handler.at_once(*call));
   const auto bytes = std::ssize(call->request.body);
-  const bool taken = reading_.Add(bytes, [call, &answer = handler.body] {
+  const bool taken = reading_.Add(bytes, [call, &respond = handler.body] {
     if (call->reply->gone()) return;
     try {
       const Json body = BodyOf(call->request);
       call->request.body = {};
-      if (std::optional<HttpAnswer> made = answer(*call, body)) Send(*call, *std::move(made));
+      if (std::optional<HttpResponse> made = respond(*call, body)) Send(*call, *std::move(made));
     } catch (const ApiError& error) {
-      Send(*call, AnswerOf(error));
+      Send(*call, ResponseOf(error));
     } catch (const std::exception& error) {
       TRIREME_LOG(ERROR) << "a request failed: " << error.what();
-      Send(*call, AnswerOf({.status = 500, .message = "the server failed", .type = "server_error"}));
+      Send(*call, ResponseOf({.status = 500, .message = "the server failed", .type = "server_error"}));
     }
   });
   if (taken) return;

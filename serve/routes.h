@@ -29,28 +29,28 @@ class Routes {
     PathValues values;
     std::string tenant;
     std::shared_ptr<HttpReply> reply;
-    std::map<std::string, std::string> headers;  // of every answer
+    std::map<std::string, std::string> headers;  // of every response
   };
-  using Answer = std::function<HttpAnswer(const Call&)>;
+  using Respond = std::function<HttpResponse(const Call&)>;
   // Nothing: the service answers.
-  using BodyAnswer = std::function<std::optional<HttpAnswer>(const Call&, const Json& body)>;
+  using RespondToBody = std::function<std::optional<HttpResponse>(const Call&, const Json& body)>;
 
-  void Add(const std::string& method, const std::string& path, Answer answer);
+  void Add(const std::string& method, const std::string& path, Respond respond);
   // A POST whose body is read on the thread for that.
-  void AddBody(const std::string& path, BodyAnswer answer);
+  void AddBody(const std::string& path, RespondToBody respond);
   void AddNotOffered(const std::string& path, const std::string& why);
   void AddAll();
 
   void Dispatch(std::shared_ptr<Call> call);
-  static void Send(const Call& call, HttpAnswer answer);
-  HttpAnswer Models(const std::string& name) const;
-  HttpAnswer Tokenize(const Json& body) const;
+  static void Send(const Call& call, HttpResponse response);
+  HttpResponse Models(const std::string& name) const;
+  HttpResponse Tokenize(const Json& body) const;
   void Generate(const Call& call, CompletionRequest request);
   void ChangeAdapter(bool load, const Call& call, const Json& body);
 
   struct Handler {
-    Answer at_once;   // or:
-    BodyAnswer body;  // on the thread
+    Respond at_once;     // or:
+    RespondToBody body;  // on the thread
   };
 
   GenerationService& service_;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/stop_signals.h"
@@ -36,10 +37,6 @@ Service::Service(Session& session, const EngineOptions& options, const ServiceLi
       in_pipeline_(engine_.stages() > 1) {}
 Service::~Service() = default;
 
-double Service::Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // The lock is held.
 void Service::RefuseIfClosed() const {
   if (!closed_ && !StopRequested()) return;
@@ -56,7 +53,7 @@ void Service::Submit(Generation generation) {
                    .type = "rate_limit_error"};
   }
   RefuseManyImages(generation.request);
-  generation.arrived = Now();
+  generation.arrived = ClockSeconds();
   queue_.push_back(std::move(generation));
   arrived_.notify_one();
 }
@@ -102,7 +99,7 @@ bool Service::Draining() {
   if (!stop_at_) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    stop_at_ = Now() + limits_.drain_seconds;
+    stop_at_ = ClockSeconds() + limits_.drain_seconds;
   }
   return true;
 }
@@ -110,7 +107,7 @@ bool Service::Draining() {
 Service::Events Service::Collect() {
   Events events;
   const bool draining = Draining();
-  if (draining && Now() > *stop_at_) {
+  if (draining && ClockSeconds() > *stop_at_) {
     FailAll({.status = 503, .message = "the server stopped", .code = "overloaded", .type = "server_error"});
   }
   for (const std::unique_ptr<Active>& active : active_) {
@@ -148,7 +145,7 @@ std::string Service::TakeSideWork(bool draining) {
   if (!alone) {
     hold_from_.reset();
   } else if (!hold_from_) {
-    hold_from_ = Now();
+    hold_from_ = ClockSeconds();
   }
   if (side_work_ == nullptr || draining || (in_pipeline_ && !active_.empty())) return "";
   const auto take = [&] { return side_work_->Take(hold_from_ && active_.empty() && !HasEarlierRequests()); };

@@ -72,7 +72,6 @@ class Service : public GenerationService {
   struct Active;
   struct Events;
 
-  static double Now();  // seconds of a steady clock
   void RefuseIfClosed() const;
   void RefuseManyImages(const CompletionRequest& request) const;
   Events Collect();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "serve/service_events.h"
@@ -42,7 +43,7 @@ void Service::Start(Events& events) {
   for (size_t i = 0; i < events.adds.size(); ++i) {
     Active* active = job_.rank() == 0 ? events.actives[i].get() : nullptr;
     if (active != nullptr) {
-      active->started = Now();
+      active->started = ClockSeconds();
       metrics_.Observe(Histogram::kQueueTime, active->started - active->generation.arrived);
       active->generation.listener->Start();
     }
@@ -117,7 +118,7 @@ void Service::NoteEngine() {
 
 void Service::Deliver(const std::vector<NewToken>& tokens) {
   if (job_.rank() != 0) return;
-  const double now = Now();
+  const double now = ClockSeconds();
   for (const NewToken& fresh : tokens) {
     auto& [active, index] = choice_of_.at(fresh.row);
     Choice& choice = active->choices[index];

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace trireme {
-namespace {
-
-double Seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-}  // namespace
-
 int Ledger::AddGroup(const std::string& name, const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
   Group& group = groups_.emplace_back();
@@ -85,8 +80,8 @@ CallState Ledger::Describe(const Call& call, Clock::time_point now) {
           .operation = call.operation,
           .bytes = call.bytes,
           .collective = call.collective,
-          .issued_s = Seconds(now - call.issued),
-          .reached_s = call.reached ? Seconds(now - call.reached_at) : -1,
+          .issued_s = ToSeconds(now - call.issued),
+          .reached_s = call.reached ? ToSeconds(now - call.reached_at) : -1,
           .messages = {call.message.begin(), call.message.begin() + call.messages}};
 }
 

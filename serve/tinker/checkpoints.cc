@@ -91,10 +91,6 @@ CheckpointPath ParsePath(const std::string& text) {
   return path;
 }
 
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 Checkpoints::Checkpoints(fs::path directory, std::function<int64_t()> clock)
     : directory_(std::move(directory)), clock_(std::move(clock)) {
   std::error_code error;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/json.h"
 
 namespace trireme::tinker {
@@ -32,9 +33,6 @@ struct CheckpointRecord {
   Json facts;  // what was recorded: base_model, lora_rank, train_attn, train_mlp, time, expires (in UnixSeconds), …
   int64_t bytes = 0;
 };
-
-// Since 1970, now.
-int64_t UnixSeconds();
 
 // One whose time is over is not there any more; its files go when the owner's are listed, or when its name is used
 // again.

@@ -12,7 +12,7 @@ FutureResult Failure(const std::string& message, bool users_fault) {
   return result;
 }
 
-HttpAnswer Futures::TryAgain(const std::string& id, const std::string& owner) const {
+HttpResponse Futures::TryAgain(const std::string& id, const std::string& owner) const {
   Json body = {{"type", "try_again"}, {"request_id", id}, {"queue_state", "active"}};
   const std::string why = pause_ ? pause_(owner) : "";
   if (!why.empty()) {

@@ -79,7 +79,7 @@ class Futures {
   static void Answer(const Future& future, const Waiting& waiting);
   static void AnswerTopic(const Topic& topic, HttpReply& reply);
   void Announce(const std::string& id, const Future& future);
-  HttpAnswer TryAgain(const std::string& id, const std::string& owner) const;
+  HttpResponse TryAgain(const std::string& id, const std::string& owner) const;
 
   const FutureTimes times_;
   const PauseOf pause_;

@@ -21,7 +21,7 @@ constexpr int64_t kCloneNumbers = 1'000'000'000;  // a clone of a sampler counts
 // Under which futures of a sampler's clone are waited for together.
 std::string TopicOf(const std::string& sampler, int64_t clone) { return Concat(sampler, "#", clone); }
 
-Json AnswerOf(const std::string& future, int64_t count) {
+Json ResponseOf(const std::string& future, int64_t count) {
   Json ids = Json::array();
   for (int64_t i = 0; i < count; ++i) ids.push_back(Concat(future, ":", i));
   return {{"request_id", future}, {"sample_sequence_ids", ids}};
@@ -53,7 +53,7 @@ Json Samplers::Sample(const std::string& owner, const Json& body) {
   SampleOrder order = ReadSample(body, state_.facts.limits);
   if (seq) {
     if (const auto known = sampler.known.find(*seq); known != sampler.known.end())
-      return AnswerOf(known->second, order.count);
+      return ResponseOf(known->second, order.count);
   }
   RefuseNow(held, owner, order);
   order.salt = owner;
@@ -69,7 +69,7 @@ Json Samplers::Sample(const std::string& owner, const Json& body) {
   }
   if (seq) sampler.known[*seq] = future;
   state_.quotas.Charge(owner, std::ssize(order.prompt), state_.clock());
-  return AnswerOf(future, order.count);
+  return ResponseOf(future, order.count);
 }
 
 Json Samplers::Cancel(const std::string& owner, const Json& body) {

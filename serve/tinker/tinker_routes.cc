@@ -19,10 +19,10 @@ constexpr char kFiles[] = "files/", kArchive[] = "archive.tar";
 constexpr char kBearer[] = "Bearer ";
 constexpr int64_t kLinkSeconds = 3600;
 
-HttpAnswer DetailOf(const ApiError& error) {
-  HttpAnswer answer = AnswerOf(error);
-  answer.body = JsonLine({{"detail", error.message}});
-  return answer;
+HttpResponse DetailOf(const ApiError& error) {
+  HttpResponse response = ResponseOf(error);
+  response.body = JsonLine({{"detail", error.message}});
+  return response;
 }
 
 Json JsonBody(const HttpRequest& request) {
@@ -52,7 +52,7 @@ CheckpointPath PathOf(const PathValues& values) {
   return ParsePath(Concat("tinker://", values.at("run"), "/", values.at("kind"), "/", values.at("name")));
 }
 
-HttpAnswer JsonAnswer(const Json& json) { return {.body = JsonLine(json)}; }
+HttpResponse JsonResponse(const Json& json) { return {.body = JsonLine(json)}; }
 
 }  // namespace
 
@@ -64,13 +64,14 @@ TinkerRoutes::TinkerRoutes(RemoteService& service, const Checkpoints& checkpoint
   AddLists();
 }
 
-void TinkerRoutes::Add(const std::string& method, const std::string& path, Answer answer, const RouteOptions& options) {
-  table_.Add(method, kTinkerPrefix + path, std::move(answer), options);
+void TinkerRoutes::Add(const std::string& method, const std::string& path, Respond respond,
+                       const RouteOptions& options) {
+  table_.Add(method, kTinkerPrefix + path, std::move(respond), options);
 }
 
 void TinkerRoutes::AddJson(const std::string& method, const std::string& path,
-                           std::function<Json(const Call&)> answer) {
-  Add(method, path, [answer = std::move(answer)](const Call& call) { return JsonAnswer(answer(call)); });
+                           std::function<Json(const Call&)> respond) {
+  Add(method, path, [respond = std::move(respond)](const Call& call) { return JsonResponse(respond(call)); });
 }
 
 template <typename Part>
@@ -79,7 +80,7 @@ void TinkerRoutes::AddCall(const std::string& path, Part& part, Json (Part::*cal
           [&part, call](const Call& request) { return (part.*call)(request.owner, JsonBody(request.request)); });
 }
 
-// What clients of the maker's service ask for; here they get a clear answer.
+// What clients of the maker's service ask for; here they get a clear response.
 void TinkerRoutes::AddNotOffered() {
   const std::pair<const char*, const char*> others[] = {
       {"audit", "an audit log"},
@@ -93,7 +94,7 @@ void TinkerRoutes::AddNotOffered() {
       {"sessions/{session}/trace_export", "a session's trace"},
       {"training_runs/{run}/checkpoints/{kind}/{name}/publish", "publishing checkpoints"}};
   for (const auto& [path, what] : others) {
-    Add("*", path, [what = std::string(what)](const Call&) -> HttpAnswer {
+    Add("*", path, [what = std::string(what)](const Call&) -> HttpResponse {
       throw ApiError{.status = 400, .message = what + " is not offered by this server"};
     });
   }
@@ -119,12 +120,12 @@ void TinkerRoutes::AddTraining() {
   AddJson("POST", "forward_backward", [this](const Call& call) { return Pass(call); });
   AddJson("POST", "weights_info",
           [this](const Call& call) { return service_.checkpoints.WeightsInfo(call.owner, JsonBody(call.request)); });
-  Add("POST", "retrieve_future", [this](const Call& call) -> std::optional<HttpAnswer> {
+  Add("POST", "retrieve_future", [this](const Call& call) -> std::optional<HttpResponse> {
     const bool proto = call.request.header("accept").find(kProto) != std::string::npos;
     service_.Retrieve(call.owner, JsonBody(call.request), proto, call.reply);
     return std::nullopt;
   });
-  Add("POST", "retrieve_futures", [this](const Call& call) -> std::optional<HttpAnswer> {
+  Add("POST", "retrieve_futures", [this](const Call& call) -> std::optional<HttpResponse> {
     service_.samplers.Retrieve(call.owner, JsonBody(call.request), call.reply);
     return std::nullopt;
   });
@@ -178,7 +179,7 @@ void TinkerRoutes::AddCheckpoints() {
   Add("GET", one + "/archive", [this](const Call& call) { return ArchiveLink(call); });
   AddJson("GET", one + "/external_weights_urls", [this](const Call& call) { return FileLinks(call); });
   AddJson("PUT", one + "/ttl", [this](const Call& call) { return Keep(call); });
-  const auto send_file = [this](const Call& call) -> std::optional<HttpAnswer> {
+  const auto send_file = [this](const Call& call) -> std::optional<HttpResponse> {
     SendFile(call.request, call.reply);
     return std::nullopt;
   };
@@ -209,7 +210,7 @@ std::string TinkerRoutes::OwnerOf(const HttpRequest& request) const {
 }
 
 void TinkerRoutes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
-  std::optional<HttpAnswer> answer;
+  std::optional<HttpResponse> response;
   try {
     std::string owner;
     if (NeedsNoKey(request)) {
@@ -218,14 +219,14 @@ void TinkerRoutes::Handle(HttpRequest request, std::shared_ptr<HttpReply> reply)
       owner = OwnerOf(request);
     }
     const auto [handler, values] = table_.Find(request);
-    answer = handler({request, values, owner, reply});
+    response = handler({request, values, owner, reply});
   } catch (const ApiError& error) {
-    answer = DetailOf(error);
+    response = DetailOf(error);
   } catch (const std::exception& error) {  // a disk that is full, say: the server goes on
     TRIREME_LOG(ERROR) << "remote training: " << request.path() << ": " << error.what();
-    answer = DetailOf({.status = 400, .message = "the server could not do it; its log says why"});
+    response = DetailOf({.status = 400, .message = "the server could not do it; its log says why"});
   }
-  if (answer) reply->Send(*std::move(answer));
+  if (response) reply->Send(*std::move(response));
 }
 
 Json TinkerRoutes::Pass(const Call& call) {
@@ -264,7 +265,7 @@ void TinkerRoutes::SendFile(const HttpRequest& request, const std::shared_ptr<Ht
 }
 
 // Clients of older versions want a redirect.
-HttpAnswer TinkerRoutes::ArchiveLink(const Call& call) const {
+HttpResponse TinkerRoutes::ArchiveLink(const Call& call) const {
   const CheckpointPath path = PathOf(call.values);
   checkpoints_.Find(call.owner, path);
   const std::string link = LinkOf(call, path, kArchive);

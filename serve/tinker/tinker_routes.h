@@ -37,10 +37,10 @@ class TinkerRoutes {
     const std::shared_ptr<HttpReply>& reply;
   };
   // Nothing: the service answers the reply.
-  using Answer = std::function<std::optional<HttpAnswer>(const Call&)>;
+  using Respond = std::function<std::optional<HttpResponse>(const Call&)>;
 
-  void Add(const std::string& method, const std::string& path, Answer answer, const RouteOptions& options = {});
-  void AddJson(const std::string& method, const std::string& path, std::function<Json(const Call&)> answer);
+  void Add(const std::string& method, const std::string& path, Respond respond, const RouteOptions& options = {});
+  void AddJson(const std::string& method, const std::string& path, std::function<Json(const Call&)> respond);
   template <typename Part>  // of the service
   void AddCall(const std::string& path, Part& part, Json (Part::*call)(const std::string& owner, const Json& body));
   void AddTraining();
@@ -54,11 +54,11 @@ class TinkerRoutes {
   void SendFile(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) const;
   // Where a file of a checkpoint can be fetched for a while, without a key.
   std::string LinkOf(const Call& call, const CheckpointPath& path, const std::string& file) const;
-  HttpAnswer ArchiveLink(const Call& call) const;
+  HttpResponse ArchiveLink(const Call& call) const;
   Json FileLinks(const Call& call) const;
   Json Keep(const Call& call);
 
-  RouteTable<Answer> table_;
+  RouteTable<Respond> table_;
   RemoteService& service_;
   const Checkpoints& checkpoints_;
   const Callers& callers_;

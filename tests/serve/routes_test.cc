@@ -15,7 +15,7 @@ namespace {
 // Answers come from other threads.
 class OneReply : public HttpReply {
  public:
-  void Send(HttpAnswer answer) override {
+  void Send(HttpResponse answer) override {
     const std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
     came_.notify_all();
@@ -24,7 +24,7 @@ class OneReply : public HttpReply {
   void Event(std::string) override {}
   void EndEvents() override {}
   bool gone() const override { return false; }
-  HttpAnswer Await() {
+  HttpResponse Await() {
     std::unique_lock lock(mutex_);
     came_.wait(lock, [this] { return answer_.has_value(); });
     return *answer_;
@@ -37,7 +37,7 @@ class OneReply : public HttpReply {
  private:
   std::mutex mutex_;
   std::condition_variable came_;
-  std::optional<HttpAnswer> answer_;
+  std::optional<HttpResponse> answer_;
 };
 
 // Fails every request with what it was asked for, once it is let.
@@ -77,12 +77,12 @@ class RoutesTest : public ::testing::Test {
                    reply);
     return reply;
   }
-  HttpAnswer Ask(const std::string& method, const std::string& target, const Json& body = nullptr,
-                 const std::string& type = "application/json") {
+  HttpResponse Ask(const std::string& method, const std::string& target, const Json& body = nullptr,
+                   const std::string& type = "application/json") {
     return Send(method, target, body, type)->Await();
   }
-  static std::string MessageOf(const HttpAnswer& answer) { return Json::parse(answer.body)["error"]["message"]; }
-  static std::string CodeOf(const HttpAnswer& answer) { return JsonLine(Json::parse(answer.body)["error"]["code"]); }
+  static std::string MessageOf(const HttpResponse& answer) { return Json::parse(answer.body)["error"]["message"]; }
+  static std::string CodeOf(const HttpResponse& answer) { return JsonLine(Json::parse(answer.body)["error"]["code"]); }
 
   const Tokenizer tokenizer_{TRIREME_EXAMPLES "/chat"};
   const ChatTemplate chat_ = ChatTemplate::Of(tokenizer_, "", Json::object());
@@ -118,7 +118,7 @@ TEST_F(RoutesTest, OthersAreRefusedInWords) {
   EXPECT_EQ(Ask("GET", "/v1/completions").headers.at("Allow"), "POST");
   EXPECT_EQ(Ask("POST", "/v1/completions", prompt_, "text/plain").status, 415);
   EXPECT_EQ(Ask("POST", "/v1/load_lora_adapter", {{"lora_name", "a"}, {"lora_path", "b"}}).status, 404);
-  const HttpAnswer embeddings = Ask("POST", "/v1/embeddings", {{"input", "a"}});
+  const HttpResponse embeddings = Ask("POST", "/v1/embeddings", {{"input", "a"}});
   EXPECT_EQ(embeddings.status, 404);
   EXPECT_EQ(MessageOf(embeddings).find("the API is below /v1"), std::string::npos);
   EXPECT_TRUE(MessageOf(embeddings).starts_with("/v1/embeddings is not offered: ")) << MessageOf(embeddings);
@@ -132,7 +132,7 @@ TEST_F(RoutesTest, FieldsAreHonouredOrRefused) {
            {"web_search_options", Json::object()}, {"reasoning_effort", "low"}, {"verbosity", "high"}}) {
     Json more = chat;
     more[name] = value;
-    const HttpAnswer answer = Ask("POST", "/v1/chat/completions", more);
+    const HttpResponse answer = Ask("POST", "/v1/chat/completions", more);
     EXPECT_EQ(answer.status, 400) << name;
     EXPECT_EQ(Json::parse(answer.body)["error"]["param"], name);
     more[name] = nullptr;
@@ -143,7 +143,7 @@ TEST_F(RoutesTest, FieldsAreHonouredOrRefused) {
 // By their bytes, before templates and the tokenizer see them: the message says so.
 TEST_F(RoutesTest, WhatCannotFitIsNotTokenised) {
   const auto expect_refusal = [&](const std::string& path, const Json& body, const std::string& words) {
-    const HttpAnswer answer = Ask("POST", path, body);
+    const HttpResponse answer = Ask("POST", path, body);
     EXPECT_EQ(answer.status, 400) << path;
     EXPECT_EQ(CodeOf(answer), "\"context_length_exceeded\"") << path;
     EXPECT_NE(MessageOf(answer).find(words), std::string::npos) << MessageOf(answer);

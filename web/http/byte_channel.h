@@ -26,7 +26,7 @@ struct WaitRules {
   std::string limit = {};  // in errors: what sets the time, "rl.reward_seconds"
   double seconds = 60;
   bool per_wait = false;  // the time is for each wait for the other side; otherwise for all of them together
-  std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the answer any more
+  std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the response any more
 };
 
 class Socket : public ByteChannel {

@@ -16,23 +16,23 @@ std::string LowerCase(std::string text) {
 }
 
 // All at once, where a reply knows no better.
-void HttpReply::SendPieces(HttpAnswer head, int64_t /*bytes*/, std::function<std::string()> next) {
+void HttpReply::SendPieces(HttpResponse head, int64_t /*bytes*/, std::function<std::string()> next) {
   for (std::string piece = next(); !piece.empty(); piece = next()) head.body += piece;
   Send(std::move(head));
 }
 
-HttpAnswer AnswerOf(const ApiError& error) {
+HttpResponse ResponseOf(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  HttpAnswer answer{.status = error.status};
-  answer.body = JsonLine(Json{{"error",
-                               {{"message", error.message},
-                                {"type", error.type},
-                                {"param", text_or_null(error.param)},
-                                {"code", text_or_null(error.code)}}}});
-  if (!error.allow.empty()) answer.headers["Allow"] = error.allow;
-  if (error.status == 401) answer.headers["WWW-Authenticate"] = "Bearer";
-  if (error.status == 429 || error.status == 503) answer.headers["Retry-After"] = "1";
-  return answer;
+  HttpResponse response{.status = error.status};
+  response.body = JsonLine(Json{{"error",
+                                 {{"message", error.message},
+                                  {"type", error.type},
+                                  {"param", text_or_null(error.param)},
+                                  {"code", text_or_null(error.code)}}}});
+  if (!error.allow.empty()) response.headers["Allow"] = error.allow;
+  if (error.status == 401) response.headers["WWW-Authenticate"] = "Bearer";
+  if (error.status == 429 || error.status == 503) response.headers["Retry-After"] = "1";
+  return response;
 }
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ struct HttpRequest {
 // Of ASCII letters: header names, hosts.
 std::string LowerCase(std::string text);
 
-struct HttpAnswer {
+struct HttpResponse {
   int status = 200;
   std::string type = "application/json";
   std::string body = {};
@@ -36,10 +36,10 @@ struct HttpAnswer {
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
-  virtual void Send(HttpAnswer answer) = 0;
+  virtual void Send(HttpResponse response) = 0;
   // The same with a body of so many bytes that comes piece by piece, the next one when the last is on its way: next()
   // is called on the server's thread, returns nothing after the last piece, and cuts the client off where it throws.
-  virtual void SendPieces(HttpAnswer head, int64_t bytes, std::function<std::string()> next);
+  virtual void SendPieces(HttpResponse head, int64_t bytes, std::function<std::string()> next);
   // Server-sent events, one after another: each `data` becomes "data: …\n\n". A client that reads them too
   // slowly is cut off.
   virtual void StartEvents(std::map<std::string, std::string> headers) = 0;
@@ -64,7 +64,7 @@ struct HttpLimits {
   double header_seconds = 10;  // for all headers, from the first byte on
   double body_seconds = 60;
   double idle_seconds = 75;   // between requests
-  double write_seconds = 60;  // without any progress of an answer
+  double write_seconds = 60;  // without any progress of a response
   // Where there are too many, one that has asked for nothing is closed, oldest first; if none is idle: 503.
   int64_t connections = 1024;
   int64_t connections_per_address = 768;  // no address has all of them
@@ -100,6 +100,6 @@ struct ApiError {
   std::string type = "invalid_request_error";
   std::string allow = {};  // the methods that the path takes, of a 405: "GET, HEAD"
 };
-HttpAnswer AnswerOf(const ApiError& error);
+HttpResponse ResponseOf(const ApiError& error);
 
 }  // namespace trireme

@@ -22,7 +22,7 @@ std::optional<HttpTarget> ParseAddress(const std::string& address);
 // configuration.
 HttpTarget ParseHttpTarget(const std::string& address, const std::string& key);
 
-// Where `location` of an answer from `from` leads: a whole address, or a path on the same server. Nothing: neither.
+// Where `location` of a response from `from` leads: a whole address, or a path on the same server. Nothing: neither.
 std::optional<HttpTarget> ResolveLocation(const HttpTarget& from, const std::string& location);
 
 // The same server, asked in the same way: what may be told to one may be told to the other.

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kLargestAnswer = size_t{256} << 20, kLargestHead = size_t{256} << 10;
+constexpr size_t kLargestResponse = size_t{256} << 20, kLargestHead = size_t{256} << 10;
 constexpr char kHeadEnd[] = "\r\n\r\n";
 
 // A proxy gets the whole address of what it is to fetch; behind a tunnel there is none.
@@ -28,7 +28,7 @@ std::string RequestText(const HttpTarget& target, const HttpQuestion& question, 
   return text + "\r\n" + question.body;
 }
 
-// The answer's head, and what has come after it.
+// The response's head, and what has come after it.
 std::pair<HttpHead, std::string> ReceiveHead(ByteChannel& channel, const std::string& who) {
   std::string text;
   size_t end = std::string::npos;
@@ -45,7 +45,7 @@ std::pair<HttpHead, std::string> ReceiveHead(ByteChannel& channel, const std::st
   return {std::move(head), std::move(text)};
 }
 
-HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
+HttpResult ReceiveResponse(ByteChannel& channel, const HttpQuestion& question) {
   auto [head, begin] = ReceiveHead(channel, question.who);
   HttpResult result{std::move(head)};
   if (question.method == "HEAD") return result;
@@ -53,8 +53,8 @@ HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
   HttpBody body(result, [&](std::string_view bytes) {
     if (sinks) return question.sink(result, bytes);
     result.body += bytes;
-    if (result.body.size() > kLargestAnswer)
-      throw RuntimeError(question.who, " answered with more than ", kLargestAnswer, " bytes");
+    if (result.body.size() > kLargestResponse)
+      throw RuntimeError(question.who, " answered with more than ", kLargestResponse, " bytes");
   });
   body.Take(begin);
   std::vector<char> buffer(size_t{1} << 18);
@@ -66,7 +66,7 @@ HttpResult ReceiveAnswer(ByteChannel& channel, const HttpQuestion& question) {
   if (body.ended() || body.MayEndHere()) return result;
   const int64_t length = result.content_length();
   throw RuntimeError(question.who, " closed the connection after ", body.taken(),
-                     length < 0 ? "" : Concat(" of ", length), " bytes of its answer");
+                     length < 0 ? "" : Concat(" of ", length), " bytes of its response");
 }
 
 // Afterwards the proxy passes on what is sent and received.
@@ -96,7 +96,7 @@ HttpResult AskHttp(const HttpTarget& target, const HttpQuestion& question) {
   if (target.tls) tls = std::make_unique<TlsChannel>(socket, target.host);
   ByteChannel& channel = tls ? static_cast<ByteChannel&>(*tls) : socket;
   channel.Send(RequestText(target, question, proxy && !target.tls ? &*proxy : nullptr));
-  return ReceiveAnswer(channel, question);
+  return ReceiveResponse(channel, question);
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Connection: one client of the HTTP server, from its first byte to its last: reads a request, hands it over, writes
-// the answer, waits for the next one. Reading is in http_requests.cc, writing in http_answers.cc. All of it runs on the
-// server's one thread. Included by the server's own files alone: Boost.Beast takes a minute to compile.
+// the response, waits for the next one. Reading is in http_requests.cc, writing in http_responses.cc. All of it runs on
+// the server's one thread. Included by the server's own files alone: Boost.Beast takes a minute to compile.
 #pragma once
 
 #include "web/http/http_stream.h"
@@ -33,7 +33,7 @@ struct HttpShared {
   int64_t connections = 0;
   std::map<std::string, int64_t> connections_of;  // by the client's address
   std::list<Connection*> idle;                    // without a request, those that wait longest first
-  std::atomic<int64_t> answering = 0;             // requests whose answer is not yet sent
+  std::atomic<int64_t> answering = 0;             // requests whose response is not yet sent
   boost::asio::io_context context{1};             // last: what it still holds refers to the others
 };
 
@@ -48,8 +48,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close();
 
   // Of the request with this number only: a reply that comes late must not reach the next one.
-  void Answer(HttpAnswer answer);
-  void AnswerPieces(HttpAnswer answer, int64_t bytes, std::function<std::string()> next);
+  void Respond(HttpResponse response);
+  void RespondInPieces(HttpResponse response, int64_t bytes, std::function<std::string()> next);
   void StartEvents(std::map<std::string, std::string> headers);
   void Event(const std::string& data);
   void EndEvents();
@@ -76,7 +76,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void ReadAhead();
 
   // Writing.
-  std::string AnswerHead(HttpAnswer& answer, int64_t bytes);
+  std::string ResponseHead(HttpResponse& response, int64_t bytes);
   void QueuePiece();
   void Queue(std::string data);
   void Write();
@@ -97,7 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Parser> parser_;
   HttpRequest request_;  // as its headers were checked: what trailers say after the body changes nothing
   std::deque<std::string> queue_;
-  std::function<std::string()> next_piece_;  // of an answer in pieces
+  std::function<std::string()> next_piece_;  // of a response in pieces
   std::optional<std::list<Connection*>::iterator> idle_;
   int64_t queued_ = 0, number_ = 0, drained_ = 0, most_body_ = 0;
   bool counted_ = true, first_ = true, keep_alive_ = false, head_only_ = false;

@@ -69,7 +69,7 @@ HttpBody::HttpBody(const HttpHead& head, Sink sink)
   } else {
     left_ = head.content_length();
     if (const std::string& length = head.header("content-length"); left_ < 0 && !length.empty())
-      throw RuntimeError("the answer has a Content-Length of '", length.substr(0, 40), "'; wanted a number of bytes");
+      throw RuntimeError("the response has a Content-Length of '", length.substr(0, 40), "'; wanted a number of bytes");
     ended_ = left_ == 0 || head.status == 204 || head.status == 304;
   }
 }
@@ -100,7 +100,7 @@ void HttpBody::TakeChunks(std::string_view bytes) {
     const size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
     if (line_.size() > kLongestChunkLine)
-      throw RuntimeError("the answer has a broken chunk: a line of more than ", kLongestChunkLine, " bytes");
+      throw RuntimeError("the response has a broken chunk: a line of more than ", kLongestChunkLine, " bytes");
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
     TakeLine(std::string(Trimmed(std::exchange(line_, ""))));
@@ -113,12 +113,12 @@ void HttpBody::TakeLine(const std::string& line) {
     return;
   }
   if (after_chunk_) {
-    if (!line.empty()) throw RuntimeError("the answer has a broken chunk: it is longer than it says");
+    if (!line.empty()) throw RuntimeError("the response has a broken chunk: it is longer than it says");
     after_chunk_ = false;
     return;
   }
   const int64_t size = NumberIn(Trimmed(line.substr(0, line.find(';'))), 16);
-  if (size < 0) throw RuntimeError("the answer has a broken chunk: its size is '", line.substr(0, 20), "'");
+  if (size < 0) throw RuntimeError("the response has a broken chunk: its size is '", line.substr(0, 20), "'");
   left_ = size;
   in_trailer_ = size == 0;
 }

@@ -1,4 +1,4 @@
-// What stands in an HTTP/1.1 answer: its first line, headers, and a body of known length, in chunks, or up to the end
+// What stands in an HTTP/1.1 response: its first line, headers, and a body of known length, in chunks, or up to the end
 // of the connection. Parses bytes; knows no sockets. No torch.
 #pragma once
 

@@ -55,7 +55,7 @@ void Connection::Refuse() {
   if (stream_.tls()) return Close();  // a handshake is what it must not get
   keep_alive_ = false;
   SetAnswering(true);
-  Answer(AnswerOf({.status = 503, .message = "too many connections", .code = "overloaded", .type = "server_error"}));
+  Respond(ResponseOf({.status = 503, .message = "too many connections", .code = "overloaded", .type = "server_error"}));
 }
 
 void Connection::Close() {
@@ -177,7 +177,7 @@ void Connection::RefuseRequest(const ApiError& error) {
   keep_alive_ = false;
   SetAnswering(true);
   head_only_ = false;
-  Answer(AnswerOf(error));
+  Respond(ResponseOf(error));
 }
 
 // The request without its body.
@@ -193,8 +193,8 @@ HttpRequest Connection::Head() const {
   return request;
 }
 
-// One read that serves two ends: it begins the next request, and while an answer is made it notices a client that
-// leaves. What comes as early as that cannot be parsed beside such a read: the connection ends after the answer.
+// One read that serves two ends: it begins the next request, and while a response is made it notices a client that
+// leaves. What comes as early as that cannot be parsed beside such a read: the connection ends after the response.
 void Connection::ReadAhead() {
   watching_ = true;
   stream_.async_read_some(buffer_.prepare(512), [self = shared_from_this()](error_code error, size_t count) {

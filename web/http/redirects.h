@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Whether an answer that redirects to another server (not: elsewhere on the same) already says all that is wanted.
+// Whether a response that redirects to another server (not: elsewhere on the same) already says all that is wanted.
 using RedirectSuffices = std::function<bool(const HttpHead&)>;
 
 // Throws a runtime error after too many redirections, and where one leads nowhere.

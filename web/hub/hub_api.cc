@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-constexpr char kAnswerLimit[] = "HF_HUB_ETAG_TIMEOUT", kWaitLimit[] = "HF_HUB_DOWNLOAD_TIMEOUT";
+constexpr char kResponseLimit[] = "HF_HUB_ETAG_TIMEOUT", kWaitLimit[] = "HF_HUB_DOWNLOAD_TIMEOUT";
 
 bool IsHex(const std::string& text, size_t digits) {
   return text.size() == digits &&
@@ -110,7 +110,7 @@ HubListing HubApi::List() const {
   for (Retries retries;;) {  // a server that cannot be reached is not asked again: there may be no network at all
     const HttpResult result = AskFollowing(target, {.api_key = server_.token,
                                                     .who = server_.endpoint.text(),
-                                                    .limit = kAnswerLimit,
+                                                    .limit = kResponseLimit,
                                                     .seconds = server_.answer_seconds,
                                                     .by_proxy = true});
     if (result.status == 200) return ParseHubListing(result.body, target.text());
@@ -130,7 +130,7 @@ HubFile HubApi::Describe(const std::string& commit, const std::string& file) con
       const HttpResult result = AskFollowing(target,
                                              {.api_key = server_.token,
                                               .who = target.text(),
-                                              .limit = kAnswerLimit,
+                                              .limit = kResponseLimit,
                                               .seconds = server_.answer_seconds,
                                               .by_proxy = true,
                                               .method = "HEAD"},

@@ -17,12 +17,12 @@ namespace fs = std::filesystem;
 
 class OneReply : public HttpReply {
  public:
-  void Send(HttpAnswer answer) override { answer_ = std::move(answer); }
+  void Send(HttpResponse answer) override { answer_ = std::move(answer); }
   void StartEvents(std::map<std::string, std::string>) override {}
   void Event(std::string) override {}
   void EndEvents() override {}
   bool gone() const override { return false; }
-  HttpAnswer answer_ = {.status = 0};
+  HttpResponse answer_ = {.status = 0};
 };
 
 class RoutesTest : public ::testing::Test {
@@ -38,8 +38,8 @@ class RoutesTest : public ::testing::Test {
   }
   ~RoutesTest() override { fs::remove_all(directory_); }
 
-  HttpAnswer Ask(const std::string& method, const std::string& target, const std::string& body = "",
-                 const std::string& key = "tml-a") {
+  HttpResponse Ask(const std::string& method, const std::string& target, const std::string& body = "",
+                   const std::string& key = "tml-a") {
     HttpRequest request{.method = method,
                         .target = target.starts_with('/') ? target : kTinkerPrefix + target,
                         .headers = {{"host", "127.0.0.1:80"}},
@@ -63,11 +63,11 @@ class RoutesTest : public ::testing::Test {
 };
 
 TEST_F(RoutesTest, AnArchiveIsATarBehindALinkThatNeedsNoKey) {
-  const HttpAnswer answer = Ask("GET", checkpoint_ + "/archive");
+  const HttpResponse answer = Ask("GET", checkpoint_ + "/archive");
   ASSERT_EQ(answer.status, 302);
   EXPECT_EQ(answer.headers.at("Expires"), "Thu, 01 Jan 1970 01:16:40 GMT");
   const std::string target = Target(answer.headers.at("Location"));
-  const HttpAnswer tar = Ask("GET", target, "", "");
+  const HttpResponse tar = Ask("GET", target, "", "");
   ASSERT_EQ(tar.status, 200) << tar.body;
   EXPECT_EQ(tar.body.size() % 512, 0U);
   EXPECT_EQ(tar.body.substr(0, 19), "adapter_config.json");
@@ -121,7 +121,7 @@ TEST_F(RoutesTest, WhatIsNotOfferedIsRefusedInWords) {
       {"GET", "billing/usage/events"},    {"POST", "copy_weights"},
       {"POST", "create_custom_loss"},     {"POST", "auth/token"}};
   for (const auto& [method, path] : paths) {
-    const HttpAnswer answer = Ask(method, path, "{}");
+    const HttpResponse answer = Ask(method, path, "{}");
     EXPECT_EQ(answer.status, 400) << path;
     EXPECT_NE(Json::parse(answer.body)["detail"].get<std::string>().find("is not offered by this server"),
               std::string::npos)

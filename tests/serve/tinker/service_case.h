@@ -16,12 +16,12 @@ namespace trireme::tinker {
 
 class FakeReply : public HttpReply {
  public:
-  void Send(HttpAnswer answer) override { answers.push_back(std::move(answer)); }
+  void Send(HttpResponse answer) override { answers.push_back(std::move(answer)); }
   void StartEvents(std::map<std::string, std::string>) override {}
   void Event(std::string) override {}
   void EndEvents() override {}
   bool gone() const override { return false; }
-  std::vector<HttpAnswer> answers;
+  std::vector<HttpResponse> answers;
 };
 
 class FakeSamples : public SampleGenerator {
@@ -95,12 +95,12 @@ class RemoteServiceTest : public ::testing::Test {
     }
     return done;
   }
-  HttpAnswer Poll(const std::string& id, const std::string& owner = "me") {
+  HttpResponse Poll(const std::string& id, const std::string& owner = "me") {
     samples_.Deliver();
     auto reply = std::make_shared<FakeReply>();
     service_.Retrieve(owner, {{"request_id", id}}, false, reply);
     held_ = reply;
-    return reply->answers.empty() ? HttpAnswer{.status = 0} : reply->answers.front();
+    return reply->answers.empty() ? HttpResponse{.status = 0} : reply->answers.front();
   }
   // Of a call that may be refused.
   static int StatusOf(const std::function<void()>& call) {

@@ -66,7 +66,7 @@ TEST(RouteTableTest, RefusesTheRest) {
   const ApiError method = Refusal(Asked("POST", "/runs/a"));
   EXPECT_EQ(method.status, 405);
   EXPECT_EQ(method.allow, "GET, HEAD, DELETE");
-  EXPECT_EQ(AnswerOf(method).headers.at("Allow"), "GET, HEAD, DELETE");
+  EXPECT_EQ(ResponseOf(method).headers.at("Allow"), "GET, HEAD, DELETE");
   EXPECT_EQ(Refusal(Asked("HEAD", "/events")).allow, "GET");
   EXPECT_EQ(Refusal(Asked("POST", "/start", "12345678901")).status, 413);
   HttpRequest form = Asked("POST", "/start", "a=1");

@@ -41,18 +41,18 @@ class ConnectionReply : public HttpReply {
   ConnectionReply(std::shared_ptr<Connection> connection, HttpShared& shared)
       : connection_(std::move(connection)), number_(connection_->number()), shared_(shared) {}
   ~ConnectionReply() override {
-    if (!ended_) Send(AnswerOf({.status = 500, .message = "no answer was made", .type = "server_error"}));
+    if (!ended_) Send(ResponseOf({.status = 500, .message = "no response was made", .type = "server_error"}));
     // The last reference must not end on this thread: connections belong to the server's.
     asio::post(shared_.context, [connection = std::move(connection_)] {});
   }
-  void Send(HttpAnswer answer) override {
+  void Send(HttpResponse response) override {
     ended_ = true;
-    Post([answer = std::move(answer)](Connection& connection) mutable { connection.Answer(std::move(answer)); });
+    Post([response = std::move(response)](Connection& connection) mutable { connection.Respond(std::move(response)); });
   }
-  void SendPieces(HttpAnswer head, int64_t bytes, std::function<std::string()> next) override {
+  void SendPieces(HttpResponse head, int64_t bytes, std::function<std::string()> next) override {
     ended_ = true;
     Post([head = std::move(head), bytes, next = std::move(next)](Connection& connection) mutable {
-      connection.AnswerPieces(std::move(head), bytes, std::move(next));
+      connection.RespondInPieces(std::move(head), bytes, std::move(next));
     });
   }
   void StartEvents(std::map<std::string, std::string> headers) override {
@@ -98,18 +98,18 @@ void Connection::Handle() {
     shared_.handler(std::move(request), reply);
   } catch (const std::exception& error) {
     TRIREME_LOG(ERROR) << "a request failed: " << error.what();
-    reply->Send(AnswerOf({.status = 500, .message = "the server failed", .type = "server_error"}));
+    reply->Send(ResponseOf({.status = 500, .message = "the server failed", .type = "server_error"}));
   }
 }
 
-void Connection::Answer(HttpAnswer answer) {
+void Connection::Respond(HttpResponse response) {
   if (gone_ || !answering_ || streaming_) return;
-  const auto bytes = std::ssize(answer.body);
-  Queue(AnswerHead(answer, bytes) + (head_only_ ? "" : std::move(answer.body)));
+  const auto bytes = std::ssize(response.body);
+  Queue(ResponseHead(response, bytes) + (head_only_ ? "" : std::move(response.body)));
   finished_ = true;
 }
 
-void Connection::AnswerPieces(HttpAnswer answer, int64_t bytes, std::function<std::string()> next) {
+void Connection::RespondInPieces(HttpResponse response, int64_t bytes, std::function<std::string()> next) {
   if (gone_ || !answering_ || streaming_) return;
   streaming_ = true;
   next_piece_ = std::move(next);
@@ -117,7 +117,7 @@ void Connection::AnswerPieces(HttpAnswer answer, int64_t bytes, std::function<st
     next_piece_ = nullptr;
     finished_ = true;
   }
-  Queue(AnswerHead(answer, bytes));
+  Queue(ResponseHead(response, bytes));
 }
 
 void Connection::StartEvents(std::map<std::string, std::string> headers) {
@@ -145,22 +145,22 @@ void Connection::EndEvents() {
   finished_ = true;
 }
 
-std::string Connection::AnswerHead(HttpAnswer& answer, int64_t bytes) {
-  answer.headers["Content-Type"] = answer.type;
-  answer.headers["Content-Length"] = std::to_string(bytes);
-  answer.headers["X-Content-Type-Options"] = "nosniff";
+std::string Connection::ResponseHead(HttpResponse& response, int64_t bytes) {
+  response.headers["Content-Type"] = response.type;
+  response.headers["Content-Length"] = std::to_string(bytes);
+  response.headers["X-Content-Type-Options"] = "nosniff";
   keep_alive_ = keep_alive_ && buffer_.size() == 0;
-  answer.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
-  return HeadOf(answer.status, answer.headers);
+  response.headers["Connection"] = keep_alive_ ? "keep-alive" : "close";
+  return HeadOf(response.status, response.headers);
 }
 
-// Of an answer in pieces the next one; a file that cannot be read any more leaves it short, which clients notice.
+// Of a response in pieces the next one; a file that cannot be read any more leaves it short, which clients notice.
 void Connection::QueuePiece() {
   try {
     std::string piece = next_piece_();
     if (!piece.empty()) return Queue(std::move(piece));
   } catch (const std::exception& error) {
-    TRIREME_LOG(ERROR) << "an answer was cut off: " << error.what();
+    TRIREME_LOG(ERROR) << "a response was cut off: " << error.what();
     return Close();
   }
   next_piece_ = nullptr;
@@ -198,7 +198,7 @@ void Connection::Done() {
   keep_alive_ ? AwaitRequest() : CloseGently();
 }
 
-// A peer that is still sending would otherwise lose the answer to a reset.
+// A peer that is still sending would otherwise lose the response to a reset.
 void Connection::CloseGently() {
   error_code ignored;
   if (watching_) return Close();  // nothing that was sent is unread
