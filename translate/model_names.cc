@@ -51,6 +51,7 @@ constexpr NamePart kUnknown[] = {
     {"MiMo-", "the family mimo"},
     {"MiniCPM-o", "the family minicpmo"},
     {"GLM-5", "the family glm5"},
+    {"tencent/Hy3", "the family hy_v3"},
     {"-AWQ", "weights in AWQ"},
     {"-GPTQ", "weights in GPTQ"},
     {"-AQLM", "weights in AQLM"},

@@ -10,6 +10,7 @@
 #include "translate/megatron.h"
 #include "translate/model_names.h"
 #include "translate/swift.h"
+#include "translate/swift_rewards.h"
 
 namespace trireme {
 namespace {
@@ -248,14 +249,12 @@ std::vector<RuleRow> SwiftRules() {
       {"vllm_server_host vllm_server_port vllm_server_base_url", NotNeeded(samples_itself)},
       {"async_generate", Missing("completions one sampling behind need rl.sampler.endpoint")},
       {"teacher_deepspeed", NotNeeded("the teacher has its student's layout; distillation.layout gives it another")},
-      {"reward_funcs", To("rl.rewards")},
-      {"reward_model",
-       [](const Setting& setting, Translation& result) {
-         result.Set("rl.rewards", Concat("model:", setting.value()), setting.origin);
-       }},
+      {"reward_funcs reward_model external_plugins", Elsewhere()},
+      {"vllm_server_pass_dataset",
+       Missing("for a scheduler of several turns in the sampling server; rl.environment takes a program")},
       {"eval_iters", Differs("evaluations cover all of data.valid")},
       {"eval_use_evalscope eval_dataset eval_dataset_args eval_limit",
-       Missing("evaluations by EvalScope within a run")},
+       Differs("evaluations by EvalScope within the run; let it ask trireme serve for a checkpoint's answers")},
       {"max_new_tokens",
        [](const Setting& setting, Translation& result) {
          To(IsRl(result.value("stage")) || result.value("stage") == "gkd" ? "rl.max_new_tokens"
@@ -282,6 +281,7 @@ void FinishSwift(const Given& given, const std::string& stage, Translation& resu
   SetFrozenParts(given, result);
   SetRatesOfParts(given, result);
   SetQuantisation(given, result);
+  SetSwiftRewards(given, result);
   SetMethodDefaults(given, stage, result);
 }
 

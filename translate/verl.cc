@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "translate/trainer.h"
 #include "translate/verl_common.h"
+#include "translate/verl_distillation.h"
 #include "translate/verl_evaluation.h"
 
 namespace trireme {
@@ -16,6 +17,7 @@ const char* const kOverlong = "enable len penalty_factor log";
 
 std::string VerlStage(const Given& given) {
   const std::string estimator = given.Value("algorithm.adv_estimator", "gae");
+  if (VerlDistils(given)) return "gkd";
   if (estimator == "gae") return "ppo";
   return estimator.ends_with("_vectorized") ? estimator.substr(0, estimator.size() - 11) : estimator;
 }
@@ -45,6 +47,7 @@ std::vector<RuleRow> LayoutRows() {
        }},
       {In(kReference, "fsdp_config.param_offload megatron.param_offload veomni.param_offload"),
        IfOn("memory.offload_reference", "true")},
+      {"actor@actor_rollout_ref.actor", Only({"mlite_actor"}, "no such layout is known here")},
       {kActor + "fsdp_config.*", NotNeeded("parallel.zero: 3 shards parameters over the data-parallel ranks")},
       {kActor + "strategy",
        Only({"fsdp", "fsdp2", "fsdp_turbo", "megatron", "veomni"}, "no such layout is known here")},
@@ -53,6 +56,7 @@ std::vector<RuleRow> LayoutRows() {
        NotNeeded("completions are sampled under the layout of parallel; rl.sampling gives another")},
   };
   for (RuleRow& row : VerlMegatronRows(megatron)) rows.push_back(std::move(row));
+  for (RuleRow& row : VerlLiteRows(kActor + "engine.")) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -128,7 +132,7 @@ std::vector<RuleRow> RunRows() {
       {"reward.reward_manager.name reward_model.reward_manager",
        Only({"naive", "prime", "dapo"}, "rl.rewards has accuracy, format and others, no such manager")},
       {"reward.* reward_model.* reward_manager.*", NotNeeded("rl.rewards decides")},
-      {"distillation.*", Missing("distillation with rewards; stage gkd learns from a teacher")},
+      {"distillation.*", Elsewhere()},
       {"global_profiler.* ray_kwargs.* transfer_queue.*", NotNeeded("nothing here depends on it")},
       {"config_path config_name hydra.*", NotNeeded("the defaults of verl are written out")},
   };
@@ -219,7 +223,7 @@ void SetDivergence(const Given& given, const std::string& stage, Translation& re
   if (grpo) result.Default("rl.bias_correction_kl", "false", "verl");
 }
 
-// A penalty that grows over the last tokens of the longest completion; soft_overlong does so over the last fifth.
+// A penalty that grows over the last tokens of the longest completion.
 void SetOverlong(const Given& given, Translation& result) {
   for (const char* section : {"reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.overlong_buffer.",
                               "reward_model.reward_kwargs.overlong_buffer_cfg."}) {
@@ -227,14 +231,14 @@ void SetOverlong(const Given& given, Translation& result) {
     const double length = given.Number(Concat(section, "len"), 0),
                  longest = given.Number("data.max_response_length", 512);
     const std::string origin = given.Find(Concat(section, "enable"))->origin;
-    if (length * 5 != longest) {
-      return result.Refuse(origin, Concat("a penalty over the last ", length, " of ", longest,
-                                          " tokens; the reward soft_overlong has a fifth"));
+    if (length < 1 || length > longest) {
+      return result.Refuse(origin, Concat("a penalty over the last ", length, " of ", longest, " tokens"));
     }
+    const std::string reward = length * 5 == longest ? "soft_overlong" : Concat("soft_overlong:", length);
     const std::string weight = given.Value(Concat(section, "penalty_factor"), "1");
     const std::string others = result.value("rl.rewards");  // [accuracy]
     using Values = std::vector<std::string>;
-    result.Set("rl.rewards", Values{others.substr(1, others.size() - 2), "soft_overlong"}, origin);
+    result.Set("rl.rewards", Values{others.substr(1, others.size() - 2), reward}, origin);
     result.Set("rl.reward_weights", Values{"1", weight}, origin + ", penalty_factor");
     return;
   }
@@ -246,7 +250,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   FinishVerlEvaluation(given, result);
   SetPolicyLoss(given, stage, result);
   SetClips(given, result);
-  SetDivergence(given, stage, result);
+  stage == "gkd" ? SetVerlDistillation(given, result) : SetDivergence(given, stage, result);
   const bool megatron = given.Value("model_engine", "") == "megatron" || result.has("parallel.tensor") ||
                         result.has("parallel.pipeline") ||
                         given.Value("config_name", "").find("megatron") != std::string::npos;

@@ -23,20 +23,14 @@ void Betas(const Setting& setting, Translation& result) {
   result.Set("optimizer.beta2", setting.values[1], setting.origin);
 }
 
-void WarmupSteps(const Setting& setting, Translation& result) {
+void VerlWarmupSteps(const Setting& setting, Translation& result) {
   if (std::strtod(setting.value().c_str(), nullptr) <= 0) return result.LeaveOut(setting.origin, "is off");
   To("optimizer.warmup_steps")(setting, result);
   result.Remove("optimizer.warmup");  // steps win over the ratio there
 }
 
-void WarmupRatio(const Setting& setting, Translation& result) {
+void VerlWarmupRatio(const Setting& setting, Translation& result) {
   if (!result.has("optimizer.warmup_steps")) To("optimizer.warmup")(setting, result);
-}
-
-void VirtualStages(const Setting& setting, Translation& result) {
-  if (setting.off() || setting.value() == "1") return result.LeaveOut(setting.origin, "is off");
-  result.Set("parallel.virtual_stages", setting.value(), setting.origin);
-  result.Set("parallel.schedule", std::string("interleaved"), setting.origin);
 }
 
 void Rank(const Setting& setting, Translation& result) {
@@ -61,14 +55,20 @@ Rule NeverAsMinusOne(const std::string& key) {
   };
 }
 
+void VerlVirtualStages(const Setting& setting, Translation& result) {
+  if (setting.off() || setting.value() == "1") return result.LeaveOut(setting.origin, "is off");
+  result.Set("parallel.virtual_stages", setting.value(), setting.origin);
+  result.Set("parallel.schedule", std::string("interleaved"), setting.origin);
+}
+
 std::vector<RuleRow> VerlOptimizerRows(const std::string& section) {
   return {
       {section + "lr", To("optimizer.lr")},
       {section + "weight_decay", To("optimizer.weight_decay")},
       {section + "clip_grad", To("optimizer.clip")},
       {section + "betas", Betas},
-      {section + "lr_warmup_steps", WarmupSteps},
-      {section + "lr_warmup_steps_ratio", WarmupRatio},
+      {section + "lr_warmup_steps", VerlWarmupSteps},
+      {section + "lr_warmup_steps_ratio", VerlWarmupRatio},
       {In(section, "lr_scheduler_type warmup_style lr_decay_style"),
        Map("optimizer.schedule", {{"constant", "constant"}, {"cosine", "cosine"}, {"linear", "linear"}})},
       {section + "num_cycles", Only({"0.5"}, "a wave of another length; the schedule cosine has half a wave")},
@@ -103,7 +103,7 @@ std::vector<RuleRow> VerlMegatronRows(const std::string& section) {
       {section + "expert_model_parallel_size", To("parallel.expert")},
       {section + "expert_tensor_parallel_size", To("parallel.expert_tensor")},
       {section + "sequence_parallel", To("parallel.sequence")},
-      {section + "virtual_pipeline_model_parallel_size", VirtualStages},
+      {section + "virtual_pipeline_model_parallel_size", VerlVirtualStages},
       {change + "recompute_granularity",
        Map("memory.recompute", {{"full", "full"}, {"selective", "selective"}, {"null", ""}, {"none", "none"}})},
       {change + "moe_aux_loss_coeff", To("experts.balance_coefficient")},

@@ -15,6 +15,9 @@ Rule NeverAsMinusOne(const std::string& key);
 std::vector<RuleRow> VerlOptimizerRows(const std::string& section);
 // Rows of the layout on Megatron's core, `section` being "engine.".
 std::vector<RuleRow> VerlMegatronRows(const std::string& section);
+// Rows of the layout of Megatron Lite, `section` being "actor_rollout_ref.actor.engine.".
+std::vector<RuleRow> VerlLiteRows(const std::string& section);
+void VerlVirtualStages(const Setting& setting, Translation& result);
 // Rows of the model, `section` being "model.".
 std::vector<RuleRow> VerlModelRows(const std::string& section);
 // Rows of trainer.*

@@ -138,7 +138,7 @@ TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
   EXPECT_EQ(none.eval().every(), 0);
 }
 
-TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsARewardOfAFifth) {
+TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsAReward) {
   const std::string line = std::string(kVerl) +
                            "reward.reward_manager.name=dapo "
                            "+reward.reward_kwargs.overlong_buffer_cfg.enable=True "
@@ -148,7 +148,8 @@ TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsARewardOfAFifth) {
   ASSERT_EQ(config.rl().rewards_size(), 2);
   EXPECT_EQ(config.rl().rewards(1), "soft_overlong");
   EXPECT_DOUBLE_EQ(config.rl().reward_weights(1), 0.5);
-  EXPECT_NE(AllOf(TranslatedCommand(line + "100").refused()).find("the last 100 of 1000 tokens"), std::string::npos);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "100")).rl().rewards(1), "soft_overlong:100");
+  EXPECT_NE(AllOf(TranslatedCommand(line + "1001").refused()).find("the last 1001 of 1000 tokens"), std::string::npos);
 }
 
 TEST(TranslateVerl, ClipsAreThoseOfTheLoss) {
@@ -186,6 +187,68 @@ TEST(TranslateVerl, LayoutsOfVeOmni) {
   EXPECT_EQ(config.parallel().context_method(), CONTEXT_ULYSSES);
   EXPECT_EQ(config.parallel().expert(), 4);
   EXPECT_EQ(config.parallel().zero(), 3);
+}
+
+TEST(TranslateVerl, LayoutsOfMegatronLite) {
+  const std::string lite = std::string(kVerl) + "actor@actor_rollout_ref.actor=mlite_actor ";
+  const std::string engine = "actor_rollout_ref.actor.engine.";
+  const std::string sizes = lite + engine + "tp=2 " + engine + "cp=4 " + engine + "ep=8 " + engine + "vpp=1 ";
+  const Config config = ConfigOf(TranslatedCommand(sizes + "+" + engine + "impl_cfg.optimizer=fsdp2 +" + engine +
+                                                   "impl_cfg.recompute=[full] " + engine + "grad_offload=True"));
+  EXPECT_EQ(config.parallel().tensor(), 2);
+  EXPECT_EQ(config.parallel().context(), 4);
+  EXPECT_EQ(config.parallel().expert(), 8);
+  EXPECT_EQ(config.parallel().zero(), 3);
+  EXPECT_EQ(config.memory().recompute(), RECOMPUTE_FULL);
+  const Translation some =
+      TranslatedCommand(sizes + "+" + engine + "impl_cfg.recompute=[mlp] +" + engine + "impl_cfg.optimizer=dist_opt");
+  EXPECT_EQ(ConfigOf(some).memory().recompute(), RECOMPUTE_SELECTIVE);
+  EXPECT_EQ(ConfigOf(some).parallel().zero(), 1);
+  EXPECT_NE(AllOf(some.warnings()).find("impl_cfg.recompute=[mlp]"), std::string::npos);
+}
+
+const char* const kDistils =
+    "distillation.enabled=True distillation.teacher_models.teacher_model.model_path=org/teacher "
+    "distillation.distillation_loss.use_task_rewards=False actor_rollout_ref.rollout.n=1 ";
+
+TEST(TranslateVerl, DistillationIsStageGkd) {
+  const std::string loss = "distillation.distillation_loss.";
+  const Translation result =
+      TranslatedCommand(std::string(kVerl) + kDistils + loss + "loss_mode=k1 " + loss + "use_policy_gradient=True " +
+                        loss + "loss_max_clamp=10.0 actor_rollout_ref.rollout.temperature=0.8");
+  const Config config = ConfigOf(result);
+  EXPECT_EQ(config.stage(), STAGE_GKD);
+  EXPECT_EQ(config.distillation().teacher(), "org/teacher");
+  EXPECT_DOUBLE_EQ(config.distillation().beta(), 1);
+  EXPECT_DOUBLE_EQ(config.distillation().lambda(), 1);
+  EXPECT_DOUBLE_EQ(config.distillation().temperature(), 0.8);
+  EXPECT_DOUBLE_EQ(config.rl().temperature(), 0.8);
+  EXPECT_EQ(config.run().global_batch(), 32);
+  for (const char* word : {"loss_mode k1", "loss_max_clamp=10.0", "data.train_batch_size"}) {
+    EXPECT_NE(AllOf(result.warnings()).find(word), std::string::npos) << word;
+  }
+  const Config forward =
+      ConfigOf(TranslatedCommand(std::string(kVerl) + kDistils + loss + "loss_mode=forward_kl_topk"));
+  EXPECT_DOUBLE_EQ(forward.distillation().beta(), 0);
+}
+
+TEST(TranslateVerl, OtherDistillationIsRefused) {
+  const auto refused = [](const std::string& more) {
+    return AllOf(TranslatedCommand(std::string(kVerl) + kDistils + more).refused());
+  };
+  const std::string loss = "distillation.distillation_loss.",
+                    k1 = loss + "loss_mode=k1 " + loss + "use_policy_gradient=";
+  EXPECT_NE(refused("").find("loss_mode k3"), std::string::npos);
+  EXPECT_NE(refused(k1 + "False").find("loss_mode k1 without"), std::string::npos);
+  EXPECT_NE(refused(k1 + "True " + loss + "use_task_rewards=True").find("distillation with rewards"),
+            std::string::npos);
+  EXPECT_NE(refused(k1 + "True actor_rollout_ref.rollout.n=4").find("one answer"), std::string::npos);
+  EXPECT_NE(refused(k1 + "True actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean").find("loss_agg_mode"),
+            std::string::npos);
+  const std::string another = "+distillation.teacher_models.a.model_path=org/a ";
+  EXPECT_EQ(refused(k1 + "True " + another), "") << "teacher_model counts only where it is alone";
+  EXPECT_NE(refused(k1 + "True " + another + "+distillation.teacher_models.b.model_path=org/b").find("2 teachers"),
+            std::string::npos);
 }
 
 TEST(TranslateVerlSft, DefaultsAreTheTrainersOwn) {

@@ -120,6 +120,64 @@ TEST(TranslateSwift, PromptsAreText) {
   EXPECT_EQ(AllOf(TranslatedCommand(line + "dpo").refused()), "");
 }
 
+const char* const kPlugin = R"(from swift.rewards import ORM, orms
+class Right(ORM):
+    """Name it in reward_funcs after
+        orms['example'] = Right
+    """
+orms['right'] = Right
+orms["short"] = Short  # fewer words
+)";
+
+// The command with `options` and a plug-in of this text; PLUGIN in the options is its path.
+Translation WithPlugin(const std::string& text, std::string options) {
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "plugin.py").string();
+  std::ofstream(path) << text;
+  for (size_t at; (at = options.find("PLUGIN")) != std::string::npos;) options.replace(at, 6, path);
+  const Translation result =
+      TranslatedCommand("swift rlhf --rlhf_type grpo --model m --dataset d --max_length 64 " + options);
+  std::filesystem::remove(path);
+  return result;
+}
+
+TEST(TranslateSwift, RewardsOfAPluginAreItsClasses) {
+  const Translation result =
+      WithPlugin(kPlugin,
+                 "--external_plugins PLUGIN --reward_funcs right format short --reward_model org/judge org/other "
+                 "--reward_weights 1 2 3 4 5");
+  const Config config = ConfigOf(result);
+  ASSERT_EQ(config.rl().rewards_size(), 5);
+  EXPECT_TRUE(config.rl().rewards(0).starts_with("python:")) << config.rl().rewards(0);
+  EXPECT_TRUE(config.rl().rewards(0).ends_with("plugin.py:Right")) << config.rl().rewards(0);
+  EXPECT_EQ(config.rl().rewards(1), "format");
+  EXPECT_TRUE(config.rl().rewards(2).ends_with("plugin.py:Short")) << config.rl().rewards(2);
+  EXPECT_EQ(config.rl().rewards(3), "model:org/judge");
+  EXPECT_EQ(config.rl().rewards(4), "model:org/other");
+  EXPECT_NE(AllOf(result.warnings()).find("external_plugins"), std::string::npos);
+}
+
+TEST(TranslateSwift, OtherPluginsAreRefused) {
+  const auto refused = [](const std::string& text, const std::string& options) {
+    return AllOf(WithPlugin(text, options).refused());
+  };
+  const std::string plugin = "--external_plugins PLUGIN ";
+  EXPECT_NE(refused(kPlugin, plugin + "--reward_funcs accuracy").find("no reward of reward_funcs"), std::string::npos);
+  EXPECT_NE(refused(kPlugin, plugin + "--reward_funcs example").find("no reward of reward_funcs"), std::string::npos);
+  EXPECT_NE(refused(std::string(kPlugin) + "register_dataset(x)\n", plugin + "--reward_funcs right").find("register_d"),
+            std::string::npos);
+  EXPECT_NE(refused(kPlugin, "--external_plugins none.py --reward_funcs right").find("cannot read none.py"),
+            std::string::npos);
+  EXPECT_NE(refused(kPlugin, "--reward_funcs accuracy --vllm_server_pass_dataset true").find("several turns"),
+            std::string::npos);
+}
+
+TEST(TranslateSwift, EvaluationsByEvalScopeChangeNoWeight) {
+  const Translation result = TranslatedCommand(
+      "swift sft --model m --dataset d --max_length 64 --eval_use_evalscope --eval_dataset gsm8k --eval_limit 10");
+  EXPECT_EQ(AllOf(result.refused()), "");
+  EXPECT_NE(AllOf(result.warnings()).find("--eval_dataset gsm8k"), std::string::npos);
+}
+
 TEST(TranslateSwift, FsdpsFileIsRead) {
   const auto path = std::filesystem::path(testing::TempDir()) / "fsdp.json";
   std::ofstream(path) << R"({"fsdp": "full_shard auto_wrap", "fsdp_config": {"reshard_after_forward": false,
