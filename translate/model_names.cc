@@ -52,11 +52,7 @@ constexpr NamePart kUnknown[] = {
     {"MiniCPM-o", "the family minicpmo"},
     {"GLM-5", "the family glm5"},
     {"tencent/Hy3", "the family hy_v3"},
-    {"-AWQ", "weights in AWQ"},
-    {"-GPTQ", "weights in GPTQ"},
     {"-AQLM", "weights in AQLM"},
-    {"-Int4", "weights in GPTQ"},
-    {"-Int8", "weights in GPTQ"},
 };
 
 }  // namespace
@@ -69,6 +65,8 @@ void RefuseUnknownModel(Translation& result) {
       result.Refuse(name, std::string("no family here reads it: ") + one.why);
       break;
     }
+    const bool packed = name.find("-AWQ") != std::string::npos || name.find("-GPTQ") != std::string::npos;
+    if (packed) result.Warn(name, "packed weights are decoded as they are read, and take the memory of plain ones");
     const bool own_names = name.starts_with("OpenGVLab/InternVL") && name.size() > 3 &&
                            name.compare(name.size() - 3, 3, "-hf") != 0 && name.compare(name.size() - 3, 3, "-HF") != 0;
     if (own_names) result.Warn(name, "names of InternVL's own code; take the same model whose name ends in -hf");

@@ -103,6 +103,17 @@ TEST(TranslateLlamaFactory, ExpertsOnTheHostAreThoseOfTheRanks) {
   EXPECT_NE(AllOf(TranslatedFile("lf.yaml", text + "int8\n").refused()).find("kt_config"), std::string::npos);
 }
 
+TEST(TranslateLlamaFactory, PackedModelsThatAreReadAreTranslated) {
+  const std::string rest = "stage: sft\nfinetuning_type: lora\ndataset: identity\ntemplate: llama3\n";
+  for (const char* name : {"org/m-AWQ", "org/m-GPTQ-Int4"}) {
+    const Translation result = TranslatedFile("lf.yaml", std::string("model_name_or_path: ") + name + "\n" + rest);
+    EXPECT_EQ(AllOf(result.refused()), "") << name;
+    EXPECT_NE(AllOf(result.warnings()).find("decoded"), std::string::npos) << name;
+  }
+  EXPECT_NE(AllOf(TranslatedFile("lf.yaml", "model_name_or_path: org/m-AQLM-2Bit\n" + rest).refused()).find("AQLM"),
+            std::string::npos);
+}
+
 TEST(TranslateLlamaFactory, WhatIsMissingIsNamed) {
   const std::string refused = AllOf(
       TranslatedFile("lf.yaml", std::string(kLora) + "use_badam: true\nval_size: 100\nuse_galore: false\n").refused());
