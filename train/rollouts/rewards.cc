@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <sstream>
 
@@ -29,9 +30,12 @@ namespace trireme {
 TRIREME_REWARDS(DECLARE)
 #undef DECLARE
 
+// 0 up to `last` tokens before the longest completion's end, then falling to -1.
+double OverlongPenalty(const Judged& one, double longest, double last);
+
 namespace {
 
-constexpr char kProgram[] = "program:", kPython[] = "python:";
+constexpr char kProgram[] = "program:", kPython[] = "python:", kOverlong[] = "soft_overlong:";
 
 struct BuiltIn {
   const char* name;
@@ -70,6 +74,33 @@ class BuiltInReward : public Reward {
   const Config config_;
 };
 
+// soft_overlong:TOKENS. Over all of a completion where the longest is shorter than that, as an evaluation's may be.
+class OverlongReward : public Reward {
+ public:
+  OverlongReward(const std::string& name, const Config& config)
+      : longest_(config.rl().max_new_tokens()), last_(std::min(TokensIn(name), longest_)) {}
+
+  std::vector<double> Of(std::span<const Judged> completions) override {
+    std::vector<double> rewards;
+    for (const Judged& one : completions) rewards.push_back(OverlongPenalty(one, longest_, last_));
+    return rewards;
+  }
+
+ private:
+  static int TokensIn(const std::string& name) {
+    const std::string digits = name.substr(std::string(kOverlong).size());
+    const char* const end = digits.data() + digits.size();
+    int tokens = 0;
+    const auto read = std::from_chars(digits.data(), end, tokens);
+    if (read.ec == std::errc() && read.ptr == end && tokens > 0) return tokens;
+    throw InputError("rl.rewards has '", name,
+                     "'; wanted soft_overlong:TOKENS, how many of the last tokens of the longest ",
+                     "completion cost something, such as soft_overlong:4096");
+  }
+
+  const int longest_, last_;
+};
+
 }  // namespace
 
 std::vector<std::string> BuiltInRewards() {
@@ -88,6 +119,7 @@ std::unique_ptr<Reward> OpenReward(const std::string& name, const Config& config
     const std::string target = name.substr(std::string(kPython).size());
     return std::make_unique<PythonReward>(AskedRewardOptionsOf(target, LogNameOf(name), config.rl()));
   }
+  if (name.starts_with(kOverlong)) return std::make_unique<OverlongReward>(name, config);
   if (name.find("://") != std::string::npos) {
     return std::make_unique<RewardEndpoint>(AskedRewardOptionsOf(name, LogNameOf(name), config.rl()));
   }
@@ -108,6 +140,7 @@ std::string LogNameOf(const std::string& name) {
     return path.filename().empty() ? name : path.filename().string();
   }
   if (name.starts_with(kPython)) return PythonFunctionIn(name);
+  if (name.starts_with(kOverlong)) return name.substr(0, std::string(kOverlong).size() - 1);
   if (!name.starts_with(kProgram)) return name;
   std::istringstream words(name.substr(std::string(kProgram).size()));
   std::string first;

@@ -71,10 +71,12 @@ double RepetitionReward(const Judged& one, const Config& /*config*/) {
   return static_cast<double>(distinct.size()) / static_cast<double>(total) - 1;
 }
 
-// 0 up to four fifths of the longest completion, then falling to -1 at its end.
+double OverlongPenalty(const Judged& one, double longest, double last) {
+  return std::min(0.0, -(TokensOf(one) - (longest - last)) / last);
+}
+
 double SoftOverlongReward(const Judged& one, const Config& config) {
-  const double longest = config.rl().max_new_tokens(), cache = longest / 5;
-  return std::min(0.0, -(TokensOf(one) - (longest - cache)) / cache);
+  return OverlongPenalty(one, config.rl().max_new_tokens(), config.rl().max_new_tokens() / 5.0);
 }
 
 // Minus the share of the longest completion that it takes.

@@ -55,6 +55,18 @@ TEST(TextRewardsTest, Lengths) {
   EXPECT_EQ(RewardOf("length", "", 25), -0.25);
 }
 
+TEST(TextRewardsTest, ThePenaltyOfLongCompletionsMayBeOverAnotherShare) {
+  EXPECT_EQ(RewardOf("soft_overlong:50", "", 50), 0);
+  EXPECT_EQ(RewardOf("soft_overlong:50", "", 75), -0.5);
+  EXPECT_EQ(RewardOf("soft_overlong:50", "", 100), -1);
+  EXPECT_EQ(RewardOf("soft_overlong:100", "", 10), -0.1);
+  EXPECT_EQ(RewardOf("soft_overlong:200", "", 50), -0.5) << "over all of 100";
+  EXPECT_EQ(LogNameOf("soft_overlong:50"), "soft_overlong");
+  for (const char* name : {"soft_overlong:", "soft_overlong:0", "soft_overlong:-3", "soft_overlong:5x"}) {
+    EXPECT_THROW(RewardOf(name, "", 5), Error) << name;
+  }
+}
+
 TEST(TextRewardsTest, UnknownNamesAreRefused) {
   EXPECT_THROW(RewardOf("acuracy", ""), Error);
   EXPECT_THROW(RewardOf("program:", ""), Error);
