@@ -230,6 +230,12 @@ TEST(TranslateVerl, DistillationIsStageGkd) {
   const Config forward =
       ConfigOf(TranslatedCommand(std::string(kVerl) + kDistils + loss + "loss_mode=forward_kl_topk"));
   EXPECT_DOUBLE_EQ(forward.distillation().beta(), 0);
+  EXPECT_EQ(forward.rl().rewards_size(), 0) << "rewards are of evaluations, and there are none";
+  const std::string evaluated = " data.val_files=/d/a.parquet trainer.test_freq=5";
+  EXPECT_EQ(ConfigOf(TranslatedCommand(std::string(kVerl) + kDistils + loss + "loss_mode=forward_kl_topk" + evaluated))
+                .rl()
+                .rewards(0),
+            "accuracy");
 }
 
 TEST(TranslateVerl, OtherDistillationIsRefused) {
