@@ -120,6 +120,7 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
       {"freeze_extra_modules", ListTo("tuning.modules_to_save")},
       {"freeze_vision_tower freeze_multi_modal_projector freeze_language_model", Elsewhere()},
       {"pissa_init", IfOn("tuning.init", "pissa")},
+      {"use_dft_loss", IfOn("loss.kind", "dft")},
       {"pissa_iter",
        [](const Setting& setting, Translation& result) {
          result.Set("tuning.pissa_niter", std::string(setting.value() == "-1" ? "0" : setting.value()), setting.origin);

@@ -61,7 +61,7 @@ std::vector<RuleRow> OwnRules() {
       {"eval_iters",
        [](const Setting& setting, Translation& result) {
          setting.off() ? result.Set("eval.every", std::string("0"), setting.origin)
-                       : result.Warn(setting.origin, "evaluations cover all of data.valid");
+                       : To("eval.batches")(setting, result);
        }},
       {"eval_interval",
        [](const Setting& setting, Translation& result) {

@@ -252,7 +252,14 @@ std::vector<RuleRow> SwiftRules() {
       {"reward_funcs reward_model external_plugins", Elsewhere()},
       {"vllm_server_pass_dataset",
        Missing("for a scheduler of several turns in the sampling server; rl.environment takes a program")},
-      {"eval_iters", Differs("evaluations cover all of data.valid")},
+      {"enable_dft_loss", IfOn("loss.kind", "dft")},
+      {"eval_iters",
+       [](const Setting& setting, Translation& result) {
+         const std::string stage = result.value("stage");
+         if (setting.off() || setting.value() == "-1") return result.LeaveOut(setting.origin, "is all of data.valid");
+         if (IsRl(stage) || stage == "gkd") return Differs("eval.records counts prompts")(setting, result);
+         To("eval.batches")(setting, result);
+       }},
       {"eval_use_evalscope eval_dataset eval_dataset_args eval_limit",
        Differs("evaluations by EvalScope within the run; let it ask trireme serve for a checkpoint's answers")},
       {"max_new_tokens",

@@ -276,7 +276,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
   }
   SetOverlong(given, result);
   FinishTrainer(given, "verl", result);
-  if (stage == "gkd" && result.value("run.eval_every", "0") == "0") {  // rewards are of evaluations there
+  if (stage == "gkd" && result.value("eval.every", "0") == "0") {  // rewards are of evaluations there
     result.Remove("rl.rewards");
     result.Remove("rl.reward_weights");
   }

@@ -157,6 +157,8 @@ constexpr OtherName kNames[] = {
     {"clip_grad", "optimizer.clip", ""},
     {"optim", "optimizer.name", "adamw, muon, adafactor, sgd or sgd_momentum; for adamw_8bit optimizer.moments: 8bit"},
     {"label_smoothing_factor", "loss.label_smoothing", ""},
+    {"enable_dft_loss use_dft_loss", "loss.kind", "dft"},
+    {"eval_iters", "eval.batches", ""},
     // preferences
     {"rlhf_type", "stage", "dpo, kto, orpo, simpo, cpo, rm, grpo, ppo or gkd"},
     {"center_rewards_coefficient", "preference.center_rewards", ""},
@@ -356,7 +358,7 @@ constexpr OtherName kNames[] = {
     {"use_llama_pro llamapro_num_new_blocks reft_intervention_type lora_ga_batch_size lora_ga_iters lora_ga_max_length lora_ga_direction "
      "lora_ga_scale lora_ga_stable_gamma oft_block_size oft_target oft_rank use_kt kt_weight_path kt_config mixture_of_depths shift_attn "
      "create_new_adapter use_unsloth", "", "tuning.kind has full, freeze and lora", true},
-    {"enable_dft_loss use_dft_loss use_asft_loss use_eaft_loss asft_alpha chord_sft_dataset chord_mu_peak chord_mu_valley "
+    {"use_asft_loss use_eaft_loss asft_alpha chord_sft_dataset chord_mu_peak chord_mu_valley "
      "chord_mu_warmup_steps chord_mu_decay_steps chord_enable_phi_function chord_sft_per_device_train_batch_size fipo_decay_rate "
      "fipo_clip_range fipo_clip_high_only fipo_safety_threshold sft_alpha gkd_logits_topk", "", "there is no such loss", true},
     {"external_plugins reward_model_plugin callbacks use_gym_env gym_env custom_register_path custom_dataset_info", "",

@@ -31,6 +31,11 @@ TEST(TranslateLlamaFactory, AlphaIsTwiceTheRankAndDropoutZero) {
   EXPECT_EQ(config.tuning().targets(0), "all-linear");
 }
 
+TEST(TranslateLlamaFactory, DynamicFineTuningIsALoss) {
+  const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "use_dft_loss: true\n"));
+  EXPECT_EQ(config.loss().kind(), TOKEN_LOSS_DFT);
+}
+
 TEST(TranslateLlamaFactory, StepsAndRanks) {
   const std::string text = std::string(kLora) +
                            "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nwarmup_ratio: "

@@ -24,9 +24,12 @@ const char* const kScript =
 
 TEST(TranslateMegatron, BatchAndLayout) {
   const Config config = ConfigOf(
-      TranslatedFile("run.sh", std::string(kScript) + "--train-iters 100 --num-layers-per-virtual-pipeline-stage 2"));
+      TranslatedFile("run.sh", std::string(kScript) + "--train-iters 100 --num-layers-per-virtual-pipeline-stage 2 "
+                                                      "--eval-interval 50 --eval-iters 10"));
   EXPECT_EQ(config.run().global_batch(), 2);  // 8 ranks over 2 x 2
   EXPECT_EQ(config.run().steps(), 100);
+  EXPECT_EQ(config.eval().every(), 50);
+  EXPECT_EQ(config.eval().batches(), 10);
   EXPECT_EQ(config.parallel().virtual_stages(), 2);
   EXPECT_EQ(config.parallel().schedule(), "interleaved");
   EXPECT_EQ(config.data().train(0), "/data/text_document.bin");

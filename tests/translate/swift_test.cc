@@ -44,6 +44,12 @@ TEST(TranslateSwift, EvaluationsNeedDataAndFollowSaves) {
   EXPECT_NE(AllOf(without.left_out()).find("--eval_steps 20: there is no validation data"), std::string::npos);
 }
 
+TEST(TranslateSwift, DynamicFineTuningIsALoss) {
+  const std::string line = "swift sft --model m --dataset d --max_length 64 --enable_dft_loss ";
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "true")).loss().kind(), TOKEN_LOSS_DFT);
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "false")).loss().kind(), TOKEN_LOSS_CROSS_ENTROPY);
+}
+
 TEST(TranslateSwift, CompletionsOfASamplingAreCountedInSteps) {
   const std::string line =
       "swift rlhf --rlhf_type grpo --model m --dataset d --reward_funcs accuracy --per_device_train_batch_size 4 "
