@@ -157,6 +157,16 @@ struct AccumulateArgs {
   bool add;  // otherwise the sum is overwritten
 };
 
+// sum[e] (+)= output_gradientᵀ x over the rows of expert e, which end at ends[e].
+struct GroupedGradientArgs {
+  const void* output_gradient;  // [rows, out] bf16, out and in multiples of 8
+  const void* x;                // [rows, in] bf16
+  float* sum;                   // [experts, out, in], experts a multiple of 4 elements apart
+  const int64_t* ends;          // [experts]; rows after the last end belong to none
+  int64_t rows, out, in, experts, sum_stride;
+  bool add;  // otherwise the sum is overwritten, also of experts without rows
+};
+
 // Runs of consecutive weights of a file's matrix (core/packing): codes of 4 bits, two to a byte, the first in the upper
 // half, or int8, of which a row of the file's matrix has a scale.
 struct DequantiseArgs {
@@ -210,6 +220,7 @@ struct Kernels {
   int (*sum_of_squares)(const float* values, int64_t size, double* sums, int blocks, void* stream);
   int (*dropout_add)(const DropoutArgs&, bool bf16, void* stream);
   int (*accumulate)(const AccumulateArgs&, bool bf16, void* stream);
+  int (*grouped_gradient)(const GroupedGradientArgs&, void* stream);  // Hopper (compute capability 9.0) only
   int (*dequantise)(const DequantiseArgs&, bool bf16, void* stream);
   int (*largest_of_rows)(const CastRowsArgs&, void* stream);
   int (*cast_rows)(const CastRowsArgs&, void* stream);
@@ -245,6 +256,7 @@ int AdamW(const AdamWArgs&, void* stream);
 int SumOfSquares(const float* values, int64_t size, double* sums, int blocks, void* stream);
 int DropoutAdd(const DropoutArgs&, bool bf16, void* stream);
 int Accumulate(const AccumulateArgs&, bool bf16, void* stream);
+int GroupedGradient(const GroupedGradientArgs&, void* stream);
 int Dequantise(const DequantiseArgs&, bool bf16, void* stream);
 int LargestOfRows(const CastRowsArgs&, void* stream);
 int CastRows(const CastRowsArgs&, void* stream);

@@ -193,6 +193,7 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .sum_of_squares = SumOfSquares,
                              .dropout_add = DropoutAdd,
                              .accumulate = Accumulate,
+                             .grouped_gradient = GroupedGradient,
                              .dequantise = Dequantise,
                              .largest_of_rows = LargestOfRows,
                              .cast_rows = CastRows,

@@ -4,16 +4,19 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/cuda/cuda.h"
 #include "ops/cuda/launch.h"
 #include "ops/element_types.h"
 
 namespace trireme::cuda {
 namespace {
 
-constexpr int64_t kPack = 8;  // elements of 16 bytes
+constexpr int64_t kPackBytes = 16, kPack = 8;  // the latter: elements in bf16
+constexpr int kHopper = 90;                    // compute capability, times ten
 
 // Called by name: the older torch compiles this file, too.
 using Grouped = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
@@ -50,12 +53,12 @@ at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const 
   return Multiply(x, operands, ends);
 }
 
-// The product is rounded to bf16 once, as that of ATen's loop is, and added in fp32. An expert's part of the
-// sum lies together, the experts maybe apart.
-void AddGroupedGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x,
-                        const RowEnds& ends, bool add) {
+namespace {
+
+// The product is rounded to bf16 once, as that of ATen's loop is, and added in fp32.
+void AddProduct(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends,
+                bool add) {
   const at::Tensor product = Multiply(output_gradient.t(), x, ends).contiguous();
-  TRIREME_CHECK(sum.scalar_type() == at::kFloat && sum[0].is_contiguous());
   CheckLaunch(CudaKernels().accumulate({.sum = Data<float>(sum),
                                         .addend = product.data_ptr(),
                                         .parts = sum.size(0),
@@ -65,6 +68,44 @@ void AddGroupedGradient(const at::Tensor& sum, const at::Tensor& output_gradient
                                         .add = add},
                                        IsBf16(product), CudaStream()),
               "grouped_linear");
+}
+
+// All products in one launch, straight into the fp32 sums.
+void AddInKernel(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends,
+                 bool add) {
+  CheckLaunch(CudaKernels().grouped_gradient({.output_gradient = output_gradient.const_data_ptr(),
+                                              .x = x.const_data_ptr(),
+                                              .sum = Data<float>(sum),
+                                              .ends = ends.On(x.device()).const_data_ptr<int64_t>(),
+                                              .rows = x.size(0),
+                                              .out = sum.size(1),
+                                              .in = sum.size(2),
+                                              .experts = sum.size(0),
+                                              .sum_stride = sum.stride(0),
+                                              .add = add},
+                                             CudaStream()),
+              "the experts' weight gradients");
+}
+
+bool StartsPack(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kPackBytes == 0;
+}
+
+// What the copy engine needs: Hopper, and matrices that start at packs of 16 bytes.
+bool IsForKernel(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x) {
+  static const bool hopper = Cuda::Open().bridge().Capability() == kHopper;
+  const bool packs = sum.stride(0) * sum.element_size() % kPackBytes == 0 && StartsPack(sum);
+  return hopper && packs && StartsPack(output_gradient) && StartsPack(x);
+}
+
+}  // namespace
+
+void AddGroupedGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x,
+                        const RowEnds& ends, bool add) {
+  TRIREME_CHECK(sum.scalar_type() == at::kFloat && sum[0].is_contiguous());
+  const at::Tensor dense_gradient = output_gradient.contiguous(), dense = x.contiguous();
+  const auto work = IsForKernel(sum, dense_gradient, dense) ? AddInKernel : AddProduct;
+  work(sum, dense_gradient, dense, ends, add);
 }
 
 }  // namespace trireme::cuda

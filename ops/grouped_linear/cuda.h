@@ -17,7 +17,9 @@ bool AreWide(const at::Tensor& matrices);
 // [rows, in] · [experts, in, out], which may be a transposed view.
 at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const RowEnds& ends);
 
-// sum[e] (+)= output_gradientᵀ x over the rows of each expert; sum: [experts, out, in] fp32.
+// sum[e] (+)= output_gradientᵀ x over the rows of each expert; sum: [experts, out, in] fp32, an expert's part of it
+// contiguous, the experts maybe apart. On Hopper the products are added in fp32; elsewhere they are rounded to bf16
+// before.
 void AddGroupedGradient(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x,
                         const RowEnds& ends, bool add);
 
