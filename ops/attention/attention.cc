@@ -43,7 +43,7 @@ constexpr AttentionPasses kNpu{NpuAttention, NpuAttentionBackward};
 
 // What is kept of one attention until its backward pass. With `again` set the result is not: whoever asks
 // first computes it, whoever asks second takes it away.
-struct Saved : torch::CustomClassHolder {
+struct SavedAttention : torch::CustomClassHolder {
   const AttentionPasses* passes = nullptr;
   Heads heads;
   AttentionResult result;
@@ -58,7 +58,7 @@ struct Saved : torch::CustomClassHolder {
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query, const at::Tensor& key,
-                            const at::Tensor& value, const c10::intrusive_ptr<Saved>& saved) {
+                            const at::Tensor& value, const c10::intrusive_ptr<SavedAttention>& saved) {
     AttentionResult result = saved->passes->forward(saved->heads);
     context->saved_data["saved"] = c10::IValue::make_capsule(saved);
     if (!saved->recompute) {
@@ -71,7 +71,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto holder = context->saved_data["saved"].toCapsule();
-    auto* saved = static_cast<Saved*>(holder.get());
+    auto* saved = static_cast<SavedAttention*>(holder.get());
     AttentionResult result = saved->Take();
     if (!saved->recompute) result.output = context->get_saved_variables()[0];
     const Heads heads = saved->passes->backward(saved->heads, result, gradients[0].contiguous());
@@ -82,7 +82,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
 template <const AttentionPasses& passes>
 Attended Run(const Heads& heads, bool recompute) {
-  auto saved = c10::make_intrusive<Saved>();
+  auto saved = c10::make_intrusive<SavedAttention>();
   saved->passes = &passes;
   saved->heads = {heads.query.detach(), heads.key.detach(), heads.value.detach()};
   if (&passes == &kBlocked) {

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-struct Sizes {
+struct BlockSizes {
   int64_t kv_heads, length, group, dim;
   int64_t items;  // rows · kv_heads: each runs on one thread, so sums do not depend on the threads
   int64_t block;  // positions per block
@@ -38,7 +38,7 @@ int64_t BlockOf(int64_t length, int64_t group) {
   return std::clamp<int64_t>(fitting / group, 1, std::max<int64_t>(length, 1));
 }
 
-Sizes SizesOf(const Heads& heads) {
+BlockSizes SizesOf(const Heads& heads) {
   const auto query = heads.query.sizes();
   return {.kv_heads = query[1],
           .length = query[2],
@@ -50,17 +50,17 @@ Sizes SizesOf(const Heads& heads) {
 }
 
 template <typename T>
-std::unique_ptr<T[]> Scratch(int64_t count) {
+std::unique_ptr<T[]> BlockBuffer(int64_t count) {
   return std::make_unique_for_overwrite<T[]>(count);
 }
 
 template <typename T>
 struct ForwardScratch {
-  explicit ForwardScratch(const Sizes& s)
-      : scores(Scratch<float>(s.block_rows() * s.length)),
-        probabilities(Scratch<T>(s.block_rows() * s.length)),
-        mixed(Scratch<float>(s.block_rows() * s.dim)),
-        inverse_sum(Scratch<float>(s.block_rows())) {}
+  explicit ForwardScratch(const BlockSizes& s)
+      : scores(BlockBuffer<float>(s.block_rows() * s.length)),
+        probabilities(BlockBuffer<T>(s.block_rows() * s.length)),
+        mixed(BlockBuffer<float>(s.block_rows() * s.dim)),
+        inverse_sum(BlockBuffer<float>(s.block_rows())) {}
   std::unique_ptr<float[]> scores;
   std::unique_ptr<T[]> probabilities;
   std::unique_ptr<float[]> mixed, inverse_sum;
@@ -72,13 +72,13 @@ struct Item {
 };
 
 template <typename T>
-Item<T> ItemOf(const Heads& heads, const Sizes& s, int64_t item) {
+Item<T> ItemOf(const Heads& heads, const BlockSizes& s, int64_t item) {
   return {Data<T>(heads.query) + item * s.query_size(), Data<T>(heads.key) + item * s.key_size(),
           Data<T>(heads.value) + item * s.key_size()};
 }
 
 template <typename T>
-void Attend(const Item<T>& item, const Sizes& s, const ForwardScratch<T>& scratch, T* output, float* log_sum_exp) {
+void Attend(const Item<T>& item, const BlockSizes& s, const ForwardScratch<T>& scratch, T* output, float* log_sum_exp) {
   for (int64_t begin = 0; begin < s.length; begin += s.block) {
     const int64_t positions = std::min(s.block, s.length - begin), keys = begin + positions;
     const int64_t rows = positions * s.group;
@@ -97,24 +97,24 @@ void Attend(const Item<T>& item, const Sizes& s, const ForwardScratch<T>& scratc
 }
 
 template <typename T>
-struct BackwardScratch {
-  explicit BackwardScratch(const Sizes& s)
-      : scores(Scratch<float>(s.block_rows() * s.length)),
-        probability_gradient(Scratch<float>(s.block_rows() * s.length)),
-        probabilities(Scratch<T>(s.block_rows() * s.length)),
-        score_gradient(Scratch<T>(s.block_rows() * s.length)),
-        output_gradient(Scratch<T>(s.block_rows() * s.dim)),
-        query_gradient(Scratch<float>(s.block_rows() * s.dim)),
-        key_gradient(Scratch<float>(s.key_size())),
-        value_gradient(Scratch<float>(s.key_size())),
-        dot(Scratch<float>(s.block_rows())) {}
+struct BlockBackwardScratch {
+  explicit BlockBackwardScratch(const BlockSizes& s)
+      : scores(BlockBuffer<float>(s.block_rows() * s.length)),
+        probability_gradient(BlockBuffer<float>(s.block_rows() * s.length)),
+        probabilities(BlockBuffer<T>(s.block_rows() * s.length)),
+        score_gradient(BlockBuffer<T>(s.block_rows() * s.length)),
+        output_gradient(BlockBuffer<T>(s.block_rows() * s.dim)),
+        query_gradient(BlockBuffer<float>(s.block_rows() * s.dim)),
+        key_gradient(BlockBuffer<float>(s.key_size())),
+        value_gradient(BlockBuffer<float>(s.key_size())),
+        dot(BlockBuffer<float>(s.block_rows())) {}
   std::unique_ptr<float[]> scores, probability_gradient;
   std::unique_ptr<T[]> probabilities, score_gradient, output_gradient;
   std::unique_ptr<float[]> query_gradient, key_gradient, value_gradient, dot;
 };
 
 template <typename T>
-struct BackwardItem {
+struct BlockBackwardItem {
   Item<T> in;
   const T *output, *output_gradient;
   const float* log_sum_exp;
@@ -122,7 +122,7 @@ struct BackwardItem {
 };
 
 template <typename T>
-void AttendBackwardBlock(const BackwardItem<T>& item, const Sizes& s, const BackwardScratch<T>& scratch,
+void AttendBackwardBlock(const BlockBackwardItem<T>& item, const BlockSizes& s, const BlockBackwardScratch<T>& scratch,
                          int64_t begin) {
   const int64_t positions = std::min(s.block, s.length - begin), keys = begin + positions;
   const int64_t rows = positions * s.group, first = begin * s.group * s.dim;
@@ -148,7 +148,7 @@ void AttendBackwardBlock(const BackwardItem<T>& item, const Sizes& s, const Back
 }
 
 template <typename T>
-void AttendBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardScratch<T>& scratch) {
+void AttendBackward(const BlockBackwardItem<T>& item, const BlockSizes& s, const BlockBackwardScratch<T>& scratch) {
   std::fill_n(scratch.key_gradient.get(), s.key_size(), 0.0f);
   std::fill_n(scratch.value_gradient.get(), s.key_size(), 0.0f);
   for (int64_t begin = 0; begin < s.length; begin += s.block) {
@@ -161,7 +161,7 @@ void AttendBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardS
 }  // namespace
 
 AttentionResult BlockedAttention(const Heads& heads) {
-  const Sizes s = SizesOf(heads);
+  const BlockSizes s = SizesOf(heads);
   const auto options = heads.query.options();
   AttentionResult result{at::empty({heads.query.size(0) * s.length, s.width()}, options),
                          at::empty({s.items, s.length * s.group}, options.dtype(at::kFloat))};
@@ -179,12 +179,12 @@ AttentionResult BlockedAttention(const Heads& heads) {
 }
 
 Heads BlockedAttentionBackward(const Heads& heads, const AttentionResult& result, const at::Tensor& output_gradient) {
-  const Sizes s = SizesOf(heads);
+  const BlockSizes s = SizesOf(heads);
   Heads gradients{at::empty_like(heads.query), at::empty_like(heads.key), at::empty_like(heads.value)};
   ByType(heads.query, [&](auto type) {
     using T = decltype(type);
     at::parallel_for(0, s.items, 1, [&](int64_t begin, int64_t end) {
-      const BackwardScratch<T> scratch(s);
+      const BlockBackwardScratch<T> scratch(s);
       for (int64_t i = begin; i < end; ++i) {
         AttendBackward<T>({.in = ItemOf<T>(heads, s, i),
                            .output = Data<T>(result.output) + s.OutputOffset(i),

@@ -22,11 +22,11 @@
 namespace trireme {
 namespace {
 
-struct Sizes {
+struct TileSizes {
   int64_t kv_heads, queries, keys, group, dim, value_dim, items;
   float scale;
 
-  Sizes(const Heads& heads, double scale)
+  TileSizes(const Heads& heads, double scale)
       : kv_heads(heads.query.size(1)),
         queries(heads.query.size(2)),
         keys(heads.key.size(2)),
@@ -80,18 +80,18 @@ Block Largest(const RowTiles& tiles, int64_t group) {
 }
 
 template <typename T>
-std::unique_ptr<T[]> Scratch(int64_t count) {
+std::unique_ptr<T[]> TileBuffer(int64_t count) {
   return std::make_unique_for_overwrite<T[]>(std::max<int64_t>(count, 1));
 }
 
 template <typename T>
-void FastAttend(const Heads& heads, const Sizes& s, const RowTiles& tiles, PartialAttention& partial) {
+void FastAttend(const Heads& heads, const TileSizes& s, const RowTiles& tiles, PartialAttention& partial) {
   const Block largest = Largest(tiles, s.group);
   at::parallel_for(0, s.items, 1, [&](int64_t begin, int64_t end) {
-    const auto scores = Scratch<float>(largest.rows * largest.keys);
-    const auto probabilities = Scratch<T>(largest.rows * largest.keys);
-    const auto mixed = Scratch<float>(largest.rows * s.value_dim);
-    const auto inverse_sum = Scratch<float>(largest.rows), log_sum_exp = Scratch<float>(largest.rows);
+    const auto scores = TileBuffer<float>(largest.rows * largest.keys);
+    const auto probabilities = TileBuffer<T>(largest.rows * largest.keys);
+    const auto mixed = TileBuffer<float>(largest.rows * s.value_dim);
+    const auto inverse_sum = TileBuffer<float>(largest.rows), log_sum_exp = TileBuffer<float>(largest.rows);
     for (int64_t item = begin; item < end; ++item) {
       const T* query = Data<T>(heads.query) + item * s.queries * s.group * s.dim;
       const T* key = Data<T>(heads.key) + item * s.keys * s.dim;
@@ -116,25 +116,26 @@ void FastAttend(const Heads& heads, const Sizes& s, const RowTiles& tiles, Parti
 }
 
 template <typename T>
-struct BackwardScratch {
-  BackwardScratch(const Block& b, const Sizes&)
-      : scores(Scratch<float>(b.rows * b.keys)),
-        probability_gradient(Scratch<float>(b.rows * b.keys)),
-        probabilities(Scratch<T>(b.rows * b.keys)),
-        score_gradient(Scratch<T>(b.rows * b.keys)) {}
+struct TileBackwardScratch {
+  TileBackwardScratch(const Block& b, const TileSizes&)
+      : scores(TileBuffer<float>(b.rows * b.keys)),
+        probability_gradient(TileBuffer<float>(b.rows * b.keys)),
+        probabilities(TileBuffer<T>(b.rows * b.keys)),
+        score_gradient(TileBuffer<T>(b.rows * b.keys)) {}
   std::unique_ptr<float[]> scores, probability_gradient;
   std::unique_ptr<T[]> probabilities, score_gradient;
 };
 
 template <typename T>
-struct BackwardItem {
+struct TileBackwardItem {
   const T *query, *key, *value, *output_gradient;
   const float *log_sum_exp, *dot;
   float *query_sum, *key_sum, *value_sum;
 };
 
 template <typename T>
-void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardScratch<T>& scratch, const Block& b) {
+void BlockBackward(const TileBackwardItem<T>& item, const TileSizes& s, const TileBackwardScratch<T>& scratch,
+                   const Block& b) {
   const Operand<T> query{item.query + b.query * s.dim, s.dim}, key{item.key + b.key * s.dim, s.dim};
   const Operand<T> gradient{item.output_gradient + b.query * s.value_dim, s.value_dim};
   MatMul(query, {key.data, s.dim, true}, {.m = b.rows, .n = b.keys, .k = s.dim, .stride = b.keys},
@@ -161,23 +162,23 @@ void BlockBackward(const BackwardItem<T>& item, const Sizes& s, const BackwardSc
 }
 
 template <typename T>
-void FastBackward(const Heads& heads, const Sizes& s, const RowTiles& tiles, const AttendedQueries& queries,
-                  const Heads& sums) {
+void FastBackwardOfAttentionTiles(const Heads& heads, const TileSizes& s, const RowTiles& tiles,
+                                  const AttendedQueries& queries, const Heads& sums) {
   const Block largest = Largest(tiles, s.group);
   const int64_t rows = s.queries * s.group;
   const at::Tensor& dot = queries.dot();
   at::parallel_for(0, s.items, 1, [&](int64_t begin, int64_t end) {
-    const BackwardScratch<T> scratch(largest, s);
+    const TileBackwardScratch<T> scratch(largest, s);
     for (int64_t i = begin; i < end; ++i) {
-      const BackwardItem<T> item{.query = Data<T>(heads.query) + i * rows * s.dim,
-                                 .key = Data<T>(heads.key) + i * s.keys * s.dim,
-                                 .value = Data<T>(heads.value) + i * s.keys * s.value_dim,
-                                 .output_gradient = Data<T>(queries.output_gradient) + i * rows * s.value_dim,
-                                 .log_sum_exp = Data<float>(queries.log_sum_exp) + i * rows,
-                                 .dot = Data<float>(dot) + i * rows,
-                                 .query_sum = Data<float>(sums.query) + i * rows * s.dim,
-                                 .key_sum = Data<float>(sums.key) + i * s.keys * s.dim,
-                                 .value_sum = Data<float>(sums.value) + i * s.keys * s.value_dim};
+      const TileBackwardItem<T> item{.query = Data<T>(heads.query) + i * rows * s.dim,
+                                     .key = Data<T>(heads.key) + i * s.keys * s.dim,
+                                     .value = Data<T>(heads.value) + i * s.keys * s.value_dim,
+                                     .output_gradient = Data<T>(queries.output_gradient) + i * rows * s.value_dim,
+                                     .log_sum_exp = Data<float>(queries.log_sum_exp) + i * rows,
+                                     .dot = Data<float>(dot) + i * rows,
+                                     .query_sum = Data<float>(sums.query) + i * rows * s.dim,
+                                     .key_sum = Data<float>(sums.key) + i * s.keys * s.dim,
+                                     .value_sum = Data<float>(sums.value) + i * s.keys * s.value_dim};
       ForEachBlock(tiles[i / s.kv_heads], s.group, [&](const Block& b) { BlockBackward(item, s, scratch, b); });
     }
   });
@@ -222,7 +223,7 @@ struct PlainTile {
   at::Tensor scores;             // [kv_heads, queries · group, keys]
   at::Tensor slope;              // of the soft cap, the same shape; undefined: none
 
-  PlainTile(const Heads& heads, const Sizes& s, int64_t row, const AttentionTile& tile) {
+  PlainTile(const Heads& heads, const TileSizes& s, int64_t row, const AttentionTile& tile) {
     query = heads.query[row].narrow(1, tile.query, tile.queries).to(at::kFloat).flatten(1, 2);
     key = heads.key[row].narrow(1, tile.key, tile.keys).to(at::kFloat);
     value = heads.value[row].narrow(1, tile.key, tile.keys).to(at::kFloat);
@@ -241,7 +242,7 @@ struct PlainTile {
   }
 };
 
-void ReferenceAttend(const Heads& heads, const Sizes& s, int64_t row, const AttentionTile& tile,
+void ReferenceAttend(const Heads& heads, const TileSizes& s, int64_t row, const AttentionTile& tile,
                      PartialAttention& partial) {
   const PlainTile plain(heads, s, row, tile);
   const auto part = [&](const at::Tensor& whole) { return whole[row].narrow(1, tile.query, tile.queries); };
@@ -251,8 +252,8 @@ void ReferenceAttend(const Heads& heads, const Sizes& s, int64_t row, const Atte
   MergePartial(own, {mixed.view(own.output.sizes()), sum.view(own.log_sum_exp.sizes())});
 }
 
-void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const AttentionTile& tile,
-                       const AttendedQueries& queries, const Heads& sums) {
+void ReferenceBackwardOfAttentionTiles(const Heads& heads, const TileSizes& s, int64_t row, const AttentionTile& tile,
+                                       const AttendedQueries& queries, const Heads& sums) {
   const PlainTile plain(heads, s, row, tile);
   const auto rows = [&](const at::Tensor& whole) {
     return whole[row].narrow(1, tile.query, tile.queries).to(at::kFloat).flatten(1, 2);
@@ -269,7 +270,7 @@ void ReferenceBackward(const Heads& heads, const Sizes& s, int64_t row, const At
 }
 
 void ReferenceTiles(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
-  const Sizes s(heads, scale);
+  const TileSizes s(heads, scale);
   for (size_t row = 0; row < tiles.size(); ++row) {
     for (const AttentionTile& tile : tiles[row]) ReferenceAttend(heads, s, static_cast<int64_t>(row), tile, partial);
   }
@@ -277,17 +278,17 @@ void ReferenceTiles(const Heads& heads, double scale, const RowTiles& tiles, Par
 
 void ReferenceTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
                             Heads& sums) {
-  const Sizes s(heads, scale);
+  const TileSizes s(heads, scale);
   for (size_t row = 0; row < tiles.size(); ++row) {
     for (const AttentionTile& tile : tiles[row])
-      ReferenceBackward(heads, s, static_cast<int64_t>(row), tile, queries, sums);
+      ReferenceBackwardOfAttentionTiles(heads, s, static_cast<int64_t>(row), tile, queries, sums);
   }
 }
 
 void LoopTilesBackward(const Heads& heads, double scale, const RowTiles& tiles, const AttendedQueries& queries,
                        Heads& sums) {
-  const Sizes s(heads, scale);
-  ByType(heads.query, [&](auto type) { FastBackward<decltype(type)>(heads, s, tiles, queries, sums); });
+  const TileSizes s(heads, scale);
+  ByType(heads.query, [&](auto type) { FastBackwardOfAttentionTiles<decltype(type)>(heads, s, tiles, queries, sums); });
 }
 
 std::string WhyNoLoopsOverTiles(const Heads& heads) {
@@ -339,7 +340,7 @@ void MergePartial(const PartialAttention& partial, const PartialAttention& given
 
 void AttendTilesByLoops(const Heads& heads, double scale, const RowTiles& tiles, PartialAttention& partial) {
   TRIREME_CHECK(WhyNoLoopsOverTiles(heads).empty()) << WhyNoLoopsOverTiles(heads);
-  const Sizes s(heads, scale);
+  const TileSizes s(heads, scale);
   ByType(heads.query, [&](auto type) { FastAttend<decltype(type)>(heads, s, tiles, partial); });
 }
 

@@ -180,7 +180,7 @@ at::Tensor ValuesOf(const PagedGroup& c, int64_t capacity) {
 }
 
 // The rows' keys and values side by side, for cached_attention.
-at::Tensor Gathered(const PagedGroup& c) {
+at::Tensor GatheredPages(const PagedGroup& c) {
   CachedRows rows{.past = {}, .fresh = {}, .window = c.window, .soft_cap = c.soft_cap};
   if (c.sinks.defined()) rows.sinks = c.sinks.view({c.heads.query.size(1), c.heads.query.size(3)});
   for (const PagedRow& row : c.rows) {
@@ -194,11 +194,12 @@ at::Tensor Gathered(const PagedGroup& c) {
       .reshape({static_cast<int64_t>(c.rows.size()) * c.rows[0].fresh, -1});
 }
 
-const ImplementationList<PagedGroup, decltype(&Gathered)> kPagedAttention{"paged_attention",
-                                                                          {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
-                                                                           {"cuda", WhyNoDecodeKernel, DecodeByKernel},
-                                                                           {"torch_npu", WhyNotNpuDecode, NpuDecode},
-                                                                           {"aten", nullptr, Gathered}}};
+const ImplementationList<PagedGroup, decltype(&GatheredPages)> kPagedAttention{
+    "paged_attention",
+    {{"cpu", WhyNoDecodeLoops, DecodeByLoops},
+     {"cuda", WhyNoDecodeKernel, DecodeByKernel},
+     {"torch_npu", WhyNotNpuDecode, NpuDecode},
+     {"aten", nullptr, GatheredPages}}};
 
 // Rows of one new token together, others one by one.
 size_t GroupFrom(const std::vector<PagedRow>& rows, size_t first) {
@@ -222,7 +223,8 @@ at::Tensor PagedAttention(const Heads& heads, int64_t value_dim, double scale, c
     const PagedGroup given{heads,   begin,  row,      value_dim,      scale, rows.block_size, group, cache,
                            scratch, window, soft_cap, rows.most_keys, sinks};
     // Those that read blocks in place know no soft cap and no sinks.
-    parts.push_back(soft_cap > 0 || sinks.defined() ? Gathered(given) : kPagedAttention.Choose(given).forward(given));
+    parts.push_back(soft_cap > 0 || sinks.defined() ? GatheredPages(given)
+                                                    : kPagedAttention.Choose(given).forward(given));
     begin += parts.back().size(0);
     row += group.size();
   }

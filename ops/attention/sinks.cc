@@ -22,22 +22,22 @@ struct SinkCase {
 // [rows, length, kv_heads, group, …]
 at::Tensor ByToken(const at::Tensor& heads) { return heads.transpose(1, 2); }
 
-ascendc::SinkShape ShapeOf(const SinkCase& c) {
+ascendc::SinkShape ShapeOfSinks(const SinkCase& c) {
   return {.rows = static_cast<uint64_t>(c.partial.log_sum_exp.numel()),
           .columns = static_cast<uint64_t>(c.partial.output.size(-1)),
           .heads = static_cast<uint64_t>(c.sinks.numel())};
 }
 
-void Kernel(const SinkCase& c) {
+void KernelOfSinks(const SinkCase& c) {
   const at::Tensor output = ByToken(c.partial.output), sums = ByToken(c.partial.log_sum_exp);
-  const ascendc::SinkShape shape = ShapeOf(c);
+  const ascendc::SinkShape shape = ShapeOfSinks(c);
   const auto heads = static_cast<int64_t>(shape.heads), all = heads + static_cast<int64_t>(ascendc::kSinksAgain);
   const at::Tensor sinks = c.sinks.to(at::kFloat).flatten().repeat({(all + heads - 1) / heads});
   ascendc::AttentionSinks(PlaceOf(output), ElementOf(output), output.data_ptr(), sums.mutable_data_ptr<float>(),
                           sinks.const_data_ptr<float>(), shape);
 }
 
-void Reference(const SinkCase& c) {
+void ReferenceOfSinks(const SinkCase& c) {
   const at::Tensor scores = AmongQueries(c.sinks);
   at::Tensor output = c.partial.output, sum = c.partial.log_sum_exp;
   const at::Tensor keeps = (sum - scores).sigmoid_().unsqueeze(-1);
@@ -49,19 +49,19 @@ void Reference(const SinkCase& c) {
   sum.copy_(at::logaddexp(sum, scores));
 }
 
-std::string WhyNotKernel(const SinkCase& c) {
+std::string WhyNotKernelOfSinks(const SinkCase& c) {
   const at::Tensor& output = c.partial.output;
   if (output.is_cpu() && !KernelsAreWanted()) return "ATen was measured faster on the cpu";
   if (output.dim() != 5) return WhyNoKernel(output);
   if (!ByToken(output).is_contiguous() || !ByToken(c.partial.log_sum_exp).is_contiguous())
     return "heads are not token by token";
   if (std::string why = WhyNoKernel(ByToken(output)); !why.empty()) return why;
-  const char* why = ascendc::WhyNotSinks(ElementOf(output), ShapeOf(c));
+  const char* why = ascendc::WhyNotSinks(ElementOf(output), ShapeOfSinks(c));
   return why == nullptr ? "" : why;
 }
 
-const ImplementationList<SinkCase, decltype(&Reference)> kSinks{
-    "attention_sinks", {{"ascendc", WhyNotKernel, Kernel}, {"aten", nullptr, Reference}}};
+const ImplementationList<SinkCase, decltype(&ReferenceOfSinks)> kSinks{
+    "attention_sinks", {{"ascendc", WhyNotKernelOfSinks, KernelOfSinks}, {"aten", nullptr, ReferenceOfSinks}}};
 
 }  // namespace
 

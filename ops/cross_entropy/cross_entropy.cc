@@ -38,8 +38,8 @@ LogitStatistics ReferenceStatistics(const at::Tensor& logits, const at::Tensor& 
   return {largest, (wide - largest.unsqueeze(1)).exp().sum(1), wide.gather(1, index).squeeze(1) * held};
 }
 
-void ReferenceGradient(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns,
-                       const at::Tensor& log_sum_exp, double scale) {
+void ReferenceGradientOfCrossEntropy(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns,
+                                     const at::Tensor& log_sum_exp, double scale) {
   logits.narrow(1, columns.count, logits.size(1) - columns.count).zero_();
   if (columns.count == 0) return;
   const auto [held, index] = Pick(labels, columns);
@@ -55,7 +55,7 @@ cpu::LogitRows RowsOf(const at::Tensor& logits, const at::Tensor& labels, const 
           .first_token = columns.first};
 }
 
-ascendc::LogitShape ShapeOf(const at::Tensor& logits, const LogitColumns& columns) {
+ascendc::LogitShape ShapeOfCrossEntropy(const at::Tensor& logits, const LogitColumns& columns) {
   return {static_cast<uint64_t>(logits.size(0)), static_cast<uint64_t>(columns.count),
           static_cast<uint64_t>(logits.size(1)), static_cast<uint64_t>(columns.first)};
 }
@@ -70,7 +70,7 @@ LogitStatistics KernelStatistics(const at::Tensor& logits, const at::Tensor& giv
   const at::Tensor labels = given_labels.contiguous();
   const LogitStatistics out = EmptyStatistics(logits);
   ascendc::LogitStatistics(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
-                           ShapeOf(logits, columns), Data<float>(out.largest), Data<float>(out.sum),
+                           ShapeOfCrossEntropy(logits, columns), Data<float>(out.largest), Data<float>(out.sum),
                            Data<float>(out.picked));
   return out;
 }
@@ -79,10 +79,10 @@ void KernelGradient(const at::Tensor& logits, const at::Tensor& given_labels, co
                     const at::Tensor& log_sum_exp, double scale) {
   const at::Tensor labels = given_labels.contiguous();
   ascendc::LogitGradient(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), Data<int64_t>(labels),
-                         ShapeOf(logits, columns), Data<float>(log_sum_exp), static_cast<float>(scale));
+                         ShapeOfCrossEntropy(logits, columns), Data<float>(log_sum_exp), static_cast<float>(scale));
 }
 
-cuda::LogitArgs ArgsOf(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
+cuda::LogitArgs ArgsOfCrossEntropy(const at::Tensor& logits, const at::Tensor& labels, const LogitColumns& columns) {
   return {.logits = logits.data_ptr(),
           .labels = Data<int64_t>(labels),
           .rows = logits.size(0),
@@ -95,16 +95,16 @@ LogitStatistics CudaStatistics(const at::Tensor& logits, const at::Tensor& given
   const at::Tensor labels = given_labels.contiguous();
   const LogitStatistics out = EmptyStatistics(logits);
   CheckLaunch(
-      CudaKernels().logit_statistics(ArgsOf(logits, labels, columns), Data<float>(out.largest), Data<float>(out.sum),
-                                     Data<float>(out.picked), IsBf16(logits), CudaStream()),
+      CudaKernels().logit_statistics(ArgsOfCrossEntropy(logits, labels, columns), Data<float>(out.largest),
+                                     Data<float>(out.sum), Data<float>(out.picked), IsBf16(logits), CudaStream()),
       "cross_entropy");
   return out;
 }
 
-void CudaGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
-                  const at::Tensor& given_log_sum_exp, double scale) {
+void CudaGradientOfCrossEntropy(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                                const at::Tensor& given_log_sum_exp, double scale) {
   const at::Tensor labels = given_labels.contiguous(), log_sum_exp = given_log_sum_exp.contiguous();
-  CheckLaunch(CudaKernels().logit_gradient(ArgsOf(logits, labels, columns), Data<float>(log_sum_exp),
+  CheckLaunch(CudaKernels().logit_gradient(ArgsOfCrossEntropy(logits, labels, columns), Data<float>(log_sum_exp),
                                            static_cast<float>(scale), IsBf16(logits), CudaStream()),
               "cross_entropy");
 }
@@ -122,8 +122,8 @@ LogitStatistics FastStatistics(const at::Tensor& logits, const at::Tensor& given
   return out;
 }
 
-void FastGradient(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
-                  const at::Tensor& log_sum_exp, double scale) {
+void FastGradientOfCrossEntropy(const at::Tensor& logits, const at::Tensor& given_labels, const LogitColumns& columns,
+                                const at::Tensor& log_sum_exp, double scale) {
   const at::Tensor labels = given_labels.contiguous();
   ByType(logits, [&](auto type) {
     using T = decltype(type);
@@ -139,18 +139,18 @@ struct LogitsCase {
   int64_t columns = 0;  // valid ones
 };
 
-std::string WhyNotLoops(const LogitsCase& c) { return WhyNoLoops(c.logits); }
-std::string WhyNotCuda(const LogitsCase& c) { return WhyNoCudaKernel(c.logits); }
-std::string WhyNotKernel(const LogitsCase& c) {
+std::string WhyNotLoopsOfCrossEntropy(const LogitsCase& c) { return WhyNoLoops(c.logits); }
+std::string WhyNotCudaOfCrossEntropy(const LogitsCase& c) { return WhyNoCudaKernel(c.logits); }
+std::string WhyNotKernelOfCrossEntropy(const LogitsCase& c) {
   return Either(WhyNoKernel(c.logits), c.columns == 0 ? "no valid column" : "");
 }
 
-const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradient)> kCrossEntropy{
-    "cross_entropy",
-    {{"cpu", WhyNotLoops, FastStatistics, FastGradient},
-     {"cuda", WhyNotCuda, CudaStatistics, CudaGradient},
-     {"ascendc", WhyNotKernel, KernelStatistics, KernelGradient},
-     {"aten", nullptr, ReferenceStatistics, ReferenceGradient}}};
+const ImplementationList<LogitsCase, decltype(&ReferenceStatistics), decltype(&ReferenceGradientOfCrossEntropy)>
+    kCrossEntropy{"cross_entropy",
+                  {{"cpu", WhyNotLoopsOfCrossEntropy, FastStatistics, FastGradientOfCrossEntropy},
+                   {"cuda", WhyNotCudaOfCrossEntropy, CudaStatistics, CudaGradientOfCrossEntropy},
+                   {"ascendc", WhyNotKernelOfCrossEntropy, KernelStatistics, KernelGradient},
+                   {"aten", nullptr, ReferenceStatistics, ReferenceGradientOfCrossEntropy}}};
 
 std::vector<BenchCase> BenchCrossEntropy(const BenchSize& s) {
   const at::Tensor logits = BenchInput({s.rows, s.columns}, s.type);

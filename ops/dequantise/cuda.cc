@@ -33,7 +33,7 @@ const float* CudaTables(const at::Device& device, PackedStorage::Kind kind) {
   return table.const_data_ptr<float>();
 }
 
-cuda::DequantiseArgs ArgsOf(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes) {
+cuda::DequantiseArgs ArgsOfDequantiseCuda(const PackedPart& part, const PackedStorage& storage, const uint8_t* bytes) {
   return {.codes = bytes + part.codes,
           .scales = bytes + part.scales,
           .nested = storage.nested ? reinterpret_cast<const float*>(bytes + part.nested) : nullptr,
@@ -66,7 +66,7 @@ void CudaDequantise(const PackedRange& range) {
   const float* tables = CudaTables(range.matrix.device(), storage.kind);
   auto* matrix = static_cast<uint8_t*>(range.matrix.data_ptr());
   range.ForEachPart([&](const PackedPart& part, int64_t start) {
-    cuda::DequantiseArgs args = ArgsOf(part, storage, bytes);
+    cuda::DequantiseArgs args = ArgsOfDequantiseCuda(part, storage, bytes);
     args.tables = tables;
     args.matrix = matrix + start * static_cast<int64_t>(range.matrix.element_size());
     CheckLaunch(CudaKernels().dequantise(args, IsBf16(range.matrix), CudaStream()), "dequantise");

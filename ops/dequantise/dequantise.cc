@@ -19,7 +19,7 @@ namespace trireme {
 namespace {
 
 // Rows of all parts, by the loops of core/packing.
-void Loops(const PackedRange& range) {
+void LoopsOfDequantise(const PackedRange& range) {
   constexpr int64_t kGrain = 1 << 15;  // elements that a thread decodes at least
   const PackedStorage& storage = range.packed.parts().storage;
   const auto* from = range.packed.bytes.const_data_ptr<uint8_t>();
@@ -34,11 +34,11 @@ void Loops(const PackedRange& range) {
   });
 }
 
-std::string WhyNotLoops(const PackedRange& range) { return WhyNoLoops(range.matrix); }
+std::string WhyNotLoopsOfDequantise(const PackedRange& range) { return WhyNoLoops(range.matrix); }
 
 const ImplementationList<PackedRange, decltype(&ReferenceDequantise)> kDequantise{
     "dequantise",
-    {{"cpu", WhyNotLoops, Loops},
+    {{"cpu", WhyNotLoopsOfDequantise, LoopsOfDequantise},
      {"cuda", WhyNoCudaDequantise, CudaDequantise},
      {"ascendc", WhyNoDequantiseKernel, KernelDequantise},
      {"aten", nullptr, ReferenceDequantise}}};
@@ -60,7 +60,7 @@ at::Tensor HostRoom(const Shape& shape, at::ScalarType type) {
 }
 
 // A matrix, or a stack of them, that begins with this element of the rank's tensor.
-at::Tensor Decoded(const PackedWeight& packed, int64_t begin, const Shape& shape) {
+at::Tensor DecodedPart(const PackedWeight& packed, int64_t begin, const Shape& shape) {
   const at::NoGradGuard no_graph;
   const at::Tensor room = packed.bytes.is_cpu() ? HostRoom(shape, packed.type())
                                                 : at::empty(shape, packed.bytes.options().dtype(packed.type()));
@@ -93,7 +93,7 @@ std::vector<BenchCase> BenchDequantise(const BenchSize& s) {
   return {{.forward_bytes =
                elements * static_cast<double>(c10::elementSize(s.type)) + static_cast<double>(packed->bytes.numel()),
            .run = [=] {
-             Decoded(*packed, 0, packed->shape());
+             DecodedPart(*packed, 0, packed->shape());
              return BenchCase::Tensors{};
            }}};
 }
@@ -114,7 +114,7 @@ Operator operators::dequantise() {
           .bench = BenchDequantise};
 }
 
-at::Tensor DecodedMatrix(const PackedWeight& packed) { return Decoded(packed, 0, packed.shape()); }
+at::Tensor DecodedMatrix(const PackedWeight& packed) { return DecodedPart(packed, 0, packed.shape()); }
 
 at::Tensor MatrixOf(const Weight& weight) { return weight.packed ? DecodedMatrix(*weight.packed) : weight.value; }
 
@@ -122,7 +122,7 @@ at::Tensor MatrixOf(const Weight& weight, int64_t index) {
   if (!weight.packed) return weight.value[index];
   const Shape& stack = weight.packed->shape();
   const Shape one(stack.begin() + 1, stack.end());
-  return Decoded(*weight.packed, index * Elements(one), one);
+  return DecodedPart(*weight.packed, index * Elements(one), one);
 }
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ using torch::autograd::variable_list;
 
 // residual may be undefined: zeros.
 template <typename T>
-void Loops(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout, const at::Tensor& y) {
+void LoopsOfDropoutAdd(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout, const at::Tensor& y) {
   const cpu::DropoutRows rule{.keys = Data<uint32_t>(dropout.KeysOn(at::kCPU)),
                               .columns = x.size(1),
                               .first_column = static_cast<uint32_t>(dropout.first_column),
@@ -36,7 +36,7 @@ void Loops(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropo
 
 at::Tensor ByLoops(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
   const at::Tensor y = at::empty_like(x);
-  ByType(x, [&](auto type) { Loops<decltype(type)>(x, residual, dropout, y); });
+  ByType(x, [&](auto type) { LoopsOfDropoutAdd<decltype(type)>(x, residual, dropout, y); });
   return y;
 }
 
@@ -52,7 +52,7 @@ at::Tensor ByKernel(const at::Tensor& x, const at::Tensor& residual, const Dropo
   return y;
 }
 
-at::Tensor ByCuda(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
+at::Tensor DropoutAddByCuda(const at::Tensor& x, const at::Tensor& residual, const Dropout& dropout) {
   const at::Tensor y = at::empty_like(x);
   const cuda::DropoutArgs args{.x = x.data_ptr(),
                                .residual = residual.defined() ? residual.data_ptr() : nullptr,
@@ -74,7 +74,7 @@ at::Tensor ByReference(const at::Tensor& x, const at::Tensor& residual, const Dr
 // Backward the same mask goes over the gradient.
 const ImplementationList<at::Tensor, decltype(&ByReference)> kDropoutAdd{"dropout_add",
                                                                          {{"cpu", WhyNoLoops, ByLoops},
-                                                                          {"cuda", WhyNoCudaKernel, ByCuda},
+                                                                          {"cuda", WhyNoCudaKernel, DropoutAddByCuda},
                                                                           {"ascendc", WhyNoKernel, ByKernel},
                                                                           {"aten", nullptr, ByReference}}};
 

@@ -14,14 +14,14 @@
 namespace trireme {
 namespace {
 
-void Reference(const at::Tensor& sum, const at::Tensor& addend) { sum.add_(addend); }
+void ReferenceOfAccumulate(const at::Tensor& sum, const at::Tensor& addend) { sum.add_(addend); }
 
-void Kernel(const at::Tensor& sum, const at::Tensor& addend) {
+void KernelOfAccumulate(const at::Tensor& sum, const at::Tensor& addend) {
   ascendc::AddInto(PlaceOf(sum), ElementOf(addend), Data<float>(sum), addend.data_ptr(),
                    static_cast<uint64_t>(sum.numel()));
 }
 
-void Loops(const at::Tensor& sum, const at::Tensor& addend) {
+void LoopsOfAccumulate(const at::Tensor& sum, const at::Tensor& addend) {
   constexpr int64_t kGrain = 32768;
   ByType(addend, [&](auto type) {
     at::parallel_for(0, sum.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -43,15 +43,16 @@ void Cuda(const at::Tensor& sum, const at::Tensor& addend) {
 }
 
 // The sum is fp32 and on the addend's device.
-std::string WhyNotLoops(const at::Tensor& addend) {
+std::string WhyNotLoopsOfAccumulate(const at::Tensor& addend) {
   return Either(WhyNoLoops(addend), addend.is_contiguous() ? "" : "the addend is strided");
 }
 
-const ImplementationList<at::Tensor, decltype(&Reference)> kAccumulate{"accumulate",
-                                                                       {{"cpu", WhyNotLoops, Loops},
-                                                                        {"cuda", WhyNoCudaKernel, Cuda},
-                                                                        {"ascendc", WhyNoKernel, Kernel},
-                                                                        {"aten", nullptr, Reference}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceOfAccumulate)> kAccumulate{
+    "accumulate",
+    {{"cpu", WhyNotLoopsOfAccumulate, LoopsOfAccumulate},
+     {"cuda", WhyNoCudaKernel, Cuda},
+     {"ascendc", WhyNoKernel, KernelOfAccumulate},
+     {"aten", nullptr, ReferenceOfAccumulate}}};
 
 std::vector<BenchCase> BenchAccumulate(const BenchSize& s) {
   const int64_t n = s.rows * s.columns;

@@ -36,7 +36,7 @@ AdamWFactors FactorsOf(const UpdateNumbers& n) {
           .gradient_scale = static_cast<float>(n.gradient_scale)};
 }
 
-void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
+void ReferenceOfAdamw(const AdamWTensors& t, const UpdateNumbers& n) {
   const double correction1 = 1 - std::pow(n.beta1, static_cast<double>(n.step));
   const double correction2 = 1 - std::pow(n.beta2, static_cast<double>(n.step));
   const at::Tensor gradient = t.gradient * n.gradient_scale;
@@ -59,7 +59,7 @@ void Reference(const AdamWTensors& t, const UpdateNumbers& n) {
   }
 }
 
-void ByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
+void AdamwByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const cuda::AdamWArgs args{.master = t.master.data_ptr(),
                              .exp_avg = t.exp_avg.data_ptr(),
                              .exp_avg_sq = t.exp_avg_sq.data_ptr(),
@@ -74,7 +74,7 @@ void ByCuda(const AdamWTensors& t, const UpdateNumbers& numbers) {
   CheckLaunch(CudaKernels().adamw(args, CudaStream()), "adamw");
 }
 
-void Kernel(const AdamWTensors& t, const UpdateNumbers& numbers) {
+void KernelOfAdamw(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const at::Tensor& typed = t.parameter.defined() ? t.parameter : t.master;
   ascendc::AdamW(PlaceOf(t.master), ElementOf(typed),
                  {Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq), Data<float>(t.gradient),
@@ -82,7 +82,7 @@ void Kernel(const AdamWTensors& t, const UpdateNumbers& numbers) {
                  static_cast<uint64_t>(t.master.numel()), FactorsOf(numbers));
 }
 
-void Loops(const AdamWTensors& t, const UpdateNumbers& numbers) {
+void LoopsOfAdamw(const AdamWTensors& t, const UpdateNumbers& numbers) {
   const AdamWFactors factors = FactorsOf(numbers);
   const cpu::AdamWState state{Data<float>(t.master), Data<float>(t.exp_avg), Data<float>(t.exp_avg_sq),
                               Data<float>(t.gradient)};
@@ -99,22 +99,23 @@ std::string WhyNarrow(const AdamWTensors& t) {
   const bool wide = t.master.scalar_type() == at::kFloat && t.exp_avg.scalar_type() == at::kFloat;
   return wide ? "" : "masters or moments are not fp32";
 }
-std::string WhyNotLoops(const AdamWTensors& t) {
+std::string WhyNotLoopsOfAdamw(const AdamWTensors& t) {
   return Either(WhyNarrow(t), Either(WhyNoLoops(t.master), WhyNoLoops(Written(t))));
 }
-std::string WhyNotCuda(const AdamWTensors& t) {
+std::string WhyNotCudaOfAdamw(const AdamWTensors& t) {
   const std::string of_master = IsSplit(t) ? "" : WhyNoCudaKernel(t.master);
   return Either(of_master, Either(WhyNoCudaKernel(t.exp_avg), WhyNoCudaKernel(Written(t))));
 }
-std::string WhyNotKernel(const AdamWTensors& t) {
+std::string WhyNotKernelOfAdamw(const AdamWTensors& t) {
   return Either(WhyNarrow(t), Either(WhyNoKernel(t.master), WhyNoKernel(Written(t))));
 }
 
-const ImplementationList<AdamWTensors, decltype(&Reference)> kAdamW{"adamw",
-                                                                    {{"cpu", WhyNotLoops, Loops},
-                                                                     {"cuda", WhyNotCuda, ByCuda},
-                                                                     {"ascendc", WhyNotKernel, Kernel},
-                                                                     {"aten", nullptr, Reference}}};
+const ImplementationList<AdamWTensors, decltype(&ReferenceOfAdamw)> kAdamW{
+    "adamw",
+    {{"cpu", WhyNotLoopsOfAdamw, LoopsOfAdamw},
+     {"cuda", WhyNotCudaOfAdamw, AdamwByCuda},
+     {"ascendc", WhyNotKernelOfAdamw, KernelOfAdamw},
+     {"aten", nullptr, ReferenceOfAdamw}}};
 
 // Compared with ATen's own fused AdamW.
 std::vector<BenchCase> BenchAdamW(const BenchSize& s) {

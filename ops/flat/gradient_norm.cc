@@ -21,14 +21,14 @@ namespace {
 // Of a total: fp64, which torch_npu does not have.
 at::ScalarType TotalType(at::Device device) { return device.is_privateuseone() ? at::kFloat : at::kDouble; }
 
-at::Tensor Reference(const std::vector<at::Tensor>& values) {
+at::Tensor ReferenceOfGradientNorm(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> norms;
   for (const at::Tensor& part : values) norms.push_back(part.norm());
   return at::stack(norms).to(TotalType(values.front().device())).square().sum();
 }
 
 // Each block's sum in fp32. On an npu so is their total, of a few thousand: as exact as they are.
-at::Tensor Kernel(const std::vector<at::Tensor>& values) {
+at::Tensor KernelOfGradientNorm(const std::vector<at::Tensor>& values) {
   std::vector<at::Tensor> sums;
   for (const at::Tensor& part : values) {
     const ascendc::KernelPlace place = PlaceOf(part);
@@ -40,7 +40,7 @@ at::Tensor Kernel(const std::vector<at::Tensor>& values) {
 }
 
 // Sums of each block in fp64.
-at::Tensor ByCuda(const std::vector<at::Tensor>& values) {
+at::Tensor GradientNormByCuda(const std::vector<at::Tensor>& values) {
   constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200
   const auto parts = static_cast<int64_t>(values.size());
   const at::Tensor sums = at::empty({parts, kBlocks}, values.front().options().dtype(at::kDouble));
@@ -68,17 +68,18 @@ double OnCpu(const at::Tensor& values) {
   return total;
 }
 
-at::Tensor Loops(const std::vector<at::Tensor>& values) {
+at::Tensor LoopsOfGradientNorm(const std::vector<at::Tensor>& values) {
   double total = 0;
   for (const at::Tensor& part : values) total += OnCpu(part);
   return at::scalar_tensor(total, at::kDouble);
 }
 
-const ImplementationList<at::Tensor, decltype(&Reference)> kGradientNorm{"gradient_norm",
-                                                                         {{"cpu", WhyNoLoops, Loops},
-                                                                          {"cuda", WhyNoCudaKernel, ByCuda},
-                                                                          {"ascendc", WhyNoKernel, Kernel},
-                                                                          {"aten", nullptr, Reference}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceOfGradientNorm)> kGradientNorm{
+    "gradient_norm",
+    {{"cpu", WhyNoLoops, LoopsOfGradientNorm},
+     {"cuda", WhyNoCudaKernel, GradientNormByCuda},
+     {"ascendc", WhyNoKernel, KernelOfGradientNorm},
+     {"aten", nullptr, ReferenceOfGradientNorm}}};
 
 std::vector<BenchCase> BenchGradientNorm(const BenchSize& s) {
   if (s.type != at::kFloat) return {};

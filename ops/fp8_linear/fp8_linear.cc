@@ -26,7 +26,7 @@ at::Tensor CodesOf(const at::Tensor& rows, const at::Tensor& scales) {
 }
 
 // What the codes mean, in the type of the rows.
-at::Tensor Decoded(const Fp8Case& c) {
+at::Tensor DecodedFp8(const Fp8Case& c) {
   const Fp8Matrix& matrix = c.matrix;
   const at::Tensor codes =
       matrix.codes.defined() ? matrix.codes.view(at::kFloat8_e4m3fn) : CodesOf(matrix.source, matrix.scales);
@@ -35,14 +35,14 @@ at::Tensor Decoded(const Fp8Case& c) {
 
 at::Tensor ReferenceLinear(const Fp8Case& c) {
   const at::Tensor rounded = RoundedToFp8(c.rows, c.largest);
-  const at::Tensor y = at::mm(rounded, Decoded(c).t());
+  const at::Tensor y = at::mm(rounded, DecodedFp8(c).t());
   return c.bias.defined() ? y.add_(c.bias) : y;
 }
 
 at::Tensor ReferenceInputGradient(const Fp8Case& c) {
   const at::Tensor scales = c.matrix.scales.to(c.rows.scalar_type());
   const at::Tensor rounded = RoundedToFp8(c.rows * scales, c.largest);
-  return at::mm(rounded.div_(scales), Decoded(c));
+  return at::mm(rounded.div_(scales), DecodedFp8(c));
 }
 
 at::Tensor LargestOfRows(const at::Tensor& rows, const SplitContraction::Largest& largest) {

@@ -59,7 +59,7 @@ at::Tensor Mixed(const at::Tensor& x, const std::vector<Tap>& taps) {
   return mixed;
 }
 
-at::Tensor ReferenceForward(const at::Tensor& x, const at::Tensor& weight, const ConvPlaces& places) {
+at::Tensor ReferenceForwardOfCausalConv(const at::Tensor& x, const at::Tensor& weight, const ConvPlaces& places) {
   return at::silu(Mixed(x.to(at::kFloat), TapsOf(weight, places))).to(x.scalar_type());
 }
 
@@ -67,8 +67,8 @@ struct ConvGradients {
   at::Tensor x, weight;
 };
 
-ConvGradients ReferenceBackward(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places,
-                                const at::Tensor& output) {
+ConvGradients ReferenceBackwardOfCausalConv(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places,
+                                            const at::Tensor& output) {
   const std::vector<Tap> taps = TapsOf(weight, places);
   const at::Tensor x = given.to(at::kFloat);
   const at::Tensor gradient = at::silu_backward(output.to(at::kFloat), Mixed(x, taps));
@@ -87,7 +87,7 @@ ConvGradients ReferenceBackward(const at::Tensor& given, const at::Tensor& weigh
   return {to_x.to(given.scalar_type()), to_weight};
 }
 
-ascendc::ConvShape ShapeOf(const at::Tensor& x, const at::Tensor& weight) {
+ascendc::ConvShape ShapeOfCausalConv(const at::Tensor& x, const at::Tensor& weight) {
   return {.tokens = static_cast<uint64_t>(x.size(0)),
           .channels = static_cast<uint64_t>(x.size(1)),
           .taps = static_cast<uint64_t>(weight.size(1))};
@@ -103,19 +103,19 @@ struct KernelInputs {
   const int32_t* in_run() const { return places.const_data_ptr<int32_t>(); }
 };
 
-at::Tensor KernelForward(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places) {
+at::Tensor KernelForwardOfCausalConv(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places) {
   const at::Tensor x = given.contiguous(), y = at::empty_like(x);
   const KernelInputs inputs(weight, places);
-  ascendc::CausalConvForward(PlaceOf(x), ElementOf(x), x.data_ptr(), inputs.taps(), inputs.in_run(), ShapeOf(x, weight),
-                             y.data_ptr());
+  ascendc::CausalConvForward(PlaceOf(x), ElementOf(x), x.data_ptr(), inputs.taps(), inputs.in_run(),
+                             ShapeOfCausalConv(x, weight), y.data_ptr());
   return y;
 }
 
-ConvGradients KernelBackward(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places,
-                             const at::Tensor& output) {
+ConvGradients KernelBackwardOfCausalConv(const at::Tensor& given, const at::Tensor& weight, const ConvPlaces& places,
+                                         const at::Tensor& output) {
   const at::Tensor x = given.contiguous(), gradient = output.contiguous(), to_x = at::empty_like(x);
   const KernelInputs inputs(weight, places);
-  const ascendc::ConvShape shape = ShapeOf(x, weight);
+  const ascendc::ConvShape shape = ShapeOfCausalConv(x, weight);
   const ascendc::KernelPlace place = PlaceOf(x);
   const auto parts = static_cast<int64_t>(ascendc::ConvSegments(place, shape));
   const at::Tensor to_weight = at::zeros({parts, weight.size(1), weight.size(0)}, weight.options());
@@ -130,7 +130,7 @@ struct ConvCase {
   const ConvPlaces& places;
 };
 
-std::string WhyNotKernel(const ConvCase& c) {
+std::string WhyNotKernelOfCausalConv(const ConvCase& c) {
   if (std::string why = WhyNoKernel(at::empty({0}, c.x.options())); !why.empty())
     return why;  // strided ones are copied
   if (c.weight.size(1) > static_cast<int64_t>(ascendc::kMostTaps))
@@ -140,9 +140,10 @@ std::string WhyNotKernel(const ConvCase& c) {
   return reaches ? "documents that go on from a prefix" : "";
 }
 
-const ImplementationList<ConvCase, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kCausalConv{
-    "causal_conv",
-    {{"ascendc", WhyNotKernel, KernelForward, KernelBackward}, {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+const ImplementationList<ConvCase, decltype(&ReferenceForwardOfCausalConv), decltype(&ReferenceBackwardOfCausalConv)>
+    kCausalConv{"causal_conv",
+                {{"ascendc", WhyNotKernelOfCausalConv, KernelForwardOfCausalConv, KernelBackwardOfCausalConv},
+                 {"aten", nullptr, ReferenceForwardOfCausalConv, ReferenceBackwardOfCausalConv}}};
 
 struct CausalConvFunction : torch::autograd::Function<CausalConvFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,

@@ -14,7 +14,7 @@ namespace {
 
 float* Data(const at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-ascendc::PairShape ShapeOf(const PairInputs& inputs) {
+ascendc::PairShape ShapeOfDeltaPairs(const PairInputs& inputs) {
   const auto size = inputs.decay.sizes();
   return {.matrices = static_cast<uint64_t>(size[0] * size[1] * size[2]),
           .size = static_cast<uint64_t>(size[3]),
@@ -27,27 +27,27 @@ at::Tensor EmptyMatrices(const PairInputs& inputs) {
   return at::empty(shape, inputs.decay.options());
 }
 
-DeltaPairs KernelForward(const PairInputs& inputs) {
+DeltaPairs KernelForwardOfDeltaPairs(const PairInputs& inputs) {
   DeltaPairs made{.attention = EmptyMatrices(inputs), .inverse = EmptyMatrices(inputs), .decays = {}};
   ascendc::DeltaPairsForward(PlaceOf(inputs.decay), Data(inputs.key_products), Data(inputs.query_products),
-                             Data(inputs.decay), Data(inputs.beta), ShapeOf(inputs), Data(made.attention),
+                             Data(inputs.decay), Data(inputs.beta), ShapeOfDeltaPairs(inputs), Data(made.attention),
                              Data(made.inverse));
   return made;
 }
 
-PairGradients KernelBackward(const PairInputs& inputs, const DeltaPairs&, const at::Tensor& attention,
-                             const at::Tensor& system) {
+PairGradients KernelBackwardOfDeltaPairs(const PairInputs& inputs, const DeltaPairs&, const at::Tensor& attention,
+                                         const at::Tensor& system) {
   const PairGradients made{.query_products = attention,
                            .key_products = system,
                            .decay = at::empty_like(inputs.decay),
                            .beta = at::empty_like(inputs.decay)};
   ascendc::DeltaPairsBackward(PlaceOf(inputs.decay), Data(inputs.key_products), Data(inputs.query_products),
-                              Data(inputs.decay), Data(inputs.beta), ShapeOf(inputs), Data(attention), Data(system),
-                              Data(made.decay), Data(made.beta));
+                              Data(inputs.decay), Data(inputs.beta), ShapeOfDeltaPairs(inputs), Data(attention),
+                              Data(system), Data(made.decay), Data(made.beta));
   return made;
 }
 
-DeltaPairs ReferenceForward(const PairInputs& inputs) {
+DeltaPairs ReferenceForwardOfDeltaPairs(const PairInputs& inputs) {
   const int64_t size = inputs.decay.size(-1);
   const auto options = inputs.decay.options();
   const at::Tensor later = at::ones({size, size}, options.dtype(at::kBool)).triu(1);
@@ -60,8 +60,8 @@ DeltaPairs ReferenceForward(const PairInputs& inputs) {
           .decays = decays};
 }
 
-PairGradients ReferenceBackward(const PairInputs& inputs, const DeltaPairs& pairs, const at::Tensor& attention,
-                                const at::Tensor& system) {
+PairGradients ReferenceBackwardOfDeltaPairs(const PairInputs& inputs, const DeltaPairs& pairs,
+                                            const at::Tensor& attention, const at::Tensor& system) {
   attention.mul_(pairs.decays);
   system.neg_().tril_(-1).mul_(pairs.decays);
   const at::Tensor beta = (system * inputs.key_products).sum(-1);
@@ -70,7 +70,7 @@ PairGradients ReferenceBackward(const PairInputs& inputs, const DeltaPairs& pair
   return {.query_products = attention, .key_products = system, .decay = mixed.sum(-1) - mixed.sum(-2), .beta = beta};
 }
 
-std::string WhyNotKernel(const PairInputs& inputs) {
+std::string WhyNotKernelOfDeltaPairs(const PairInputs& inputs) {
   if (inputs.decay.is_cpu() && !KernelsAreWanted()) return "ATen was measured faster on the cpu";
   for (const at::Tensor* tensor : {&inputs.key_products, &inputs.query_products, &inputs.decay, &inputs.beta}) {
     if (std::string why = WhyNoKernel(*tensor); !why.empty()) return why;
@@ -80,9 +80,10 @@ std::string WhyNotKernel(const PairInputs& inputs) {
   return Concat("chunks of ", size, " tokens; the kernel takes ", ascendc::kMostChunkTokens);
 }
 
-const ImplementationList<PairInputs, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kDeltaPairs{
-    "delta_pairs",
-    {{"ascendc", WhyNotKernel, KernelForward, KernelBackward}, {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+const ImplementationList<PairInputs, decltype(&ReferenceForwardOfDeltaPairs), decltype(&ReferenceBackwardOfDeltaPairs)>
+    kDeltaPairs{"delta_pairs",
+                {{"ascendc", WhyNotKernelOfDeltaPairs, KernelForwardOfDeltaPairs, KernelBackwardOfDeltaPairs},
+                 {"aten", nullptr, ReferenceForwardOfDeltaPairs, ReferenceBackwardOfDeltaPairs}}};
 
 }  // namespace
 

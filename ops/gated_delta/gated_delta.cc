@@ -52,7 +52,7 @@ at::Tensor Chunked(const DeltaInputs& inputs, const std::shared_ptr<const DeltaC
                                    c10::make_intrusive<SavedChunks>(chunks));
 }
 
-at::Tensor Reference(const DeltaInputs& inputs, const std::shared_ptr<const DeltaChunks>& chunks) {
+at::Tensor ReferenceOfGatedDelta(const DeltaInputs& inputs, const std::shared_ptr<const DeltaChunks>& chunks) {
   return RecurrentDelta(inputs, *chunks, {});
 }
 
@@ -60,8 +60,8 @@ std::string WhyNotChunked(const at::Tensor& value) {
   return value.is_cpu() || value.is_cuda() || value.is_privateuseone() ? "" : "no triangular systems are solved there";
 }
 
-const ImplementationList<at::Tensor, decltype(&Reference)> kGatedDelta{
-    "gated_delta", {{"chunks", WhyNotChunked, Chunked}, {"aten", nullptr, Reference}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceOfGatedDelta)> kGatedDelta{
+    "gated_delta", {{"chunks", WhyNotChunked, Chunked}, {"aten", nullptr, ReferenceOfGatedDelta}}};
 
 }  // namespace
 

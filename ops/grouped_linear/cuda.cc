@@ -19,13 +19,13 @@ constexpr int64_t kPackBytes = 16, kPack = 8;  // the latter: elements in bf16
 constexpr int kHopper = 90;                    // compute capability, times ten
 
 // Called by name: the older torch compiles this file, too.
-using Grouped = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                           const std::optional<at::Tensor>&, std::optional<at::ScalarType>);
-const std::optional<c10::TypedOperatorHandle<Grouped>>& FindGrouped() {
+using GroupedProduct = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                                  const std::optional<at::Tensor>&, std::optional<at::ScalarType>);
+const std::optional<c10::TypedOperatorHandle<GroupedProduct>>& FindGrouped() {
   static const auto found = [] {
-    std::optional<c10::TypedOperatorHandle<Grouped>> typed;
+    std::optional<c10::TypedOperatorHandle<GroupedProduct>> typed;
     const auto schema = c10::Dispatcher::singleton().findSchema({"aten::_grouped_mm", ""});
-    if (schema) typed.emplace(schema->typed<Grouped>());
+    if (schema) typed.emplace(schema->typed<GroupedProduct>());
     return typed;
   }();
   return found;

@@ -66,7 +66,9 @@ at::Tensor NpuMatMul(const at::Tensor& x, const at::Tensor& operands, const RowE
   return npu::GroupedMatMul(x.contiguous(), operands, ends.On(x.device()));
 }
 
-std::string WhyNotNpu(const at::Tensor& x) { return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : ""); }
+std::string WhyNotNpuOfGroupedLinear(const at::Tensor& x) {
+  return Either(WhyNoVendor(x), x.size(0) == 0 ? "there are no rows" : "");
+}
 
 // Expert by expert, each by the list of weight_gradient.
 void EachGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
@@ -99,7 +101,8 @@ at::Tensor CudaMatMul(const at::Tensor& x, const at::Tensor& operands, const Row
   return cuda::AreWide(operands) ? cuda::GroupedMatMul(x, operands, ends) : ReferenceMatMul(x, operands, ends);
 }
 
-void CudaGradient(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x, const RowEnds& ends) {
+void CudaGradientOfGroupedLinear(const Weight& weight, const at::Tensor& output_gradient, const at::Tensor& x,
+                                 const RowEnds& ends) {
   if (!cuda::AreWide(weight.value)) return EachGradient(weight, output_gradient, x, ends);
   const bool add = !weight.TakeStale();
   cuda::AddGroupedGradient(weight.gradient, output_gradient, x, ends, add);
@@ -108,8 +111,8 @@ void CudaGradient(const Weight& weight, const at::Tensor& output_gradient, const
 // Forward: both the forward pass and the input's gradient. Backward: the weight's gradient.
 const ImplementationList<at::Tensor, decltype(&ReferenceMatMul), decltype(&EachGradient)> kGroupedLinear{
     "grouped_linear",
-    {{"cuda", cuda::WhyNotGrouped, CudaMatMul, CudaGradient},
-     {"torch_npu", WhyNotNpu, NpuMatMul, NpuGradient},
+    {{"cuda", cuda::WhyNotGrouped, CudaMatMul, CudaGradientOfGroupedLinear},
+     {"torch_npu", WhyNotNpuOfGroupedLinear, NpuMatMul, NpuGradient},
      {"aten", nullptr, ReferenceMatMul, EachGradient}}};
 
 struct GroupedLinearFunction : torch::autograd::Function<GroupedLinearFunction> {

@@ -5,9 +5,10 @@
 namespace trireme::npu {
 namespace {
 
-enum class Grouped : int64_t { kRows = 0, kInnerDim = 2 };
+enum class GroupedBy : int64_t { kRows = 0, kInnerDim = 2 };
 
-at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends, Grouped grouped) {
+at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends,
+                             GroupedBy grouped) {
   constexpr int64_t kOneResult = 3, kEnds = 0, kNoActivation = 0;
   const c10::IValue none;
   const torch::jit::Stack results =
@@ -33,12 +34,12 @@ at::Tensor CallGroupedMatMul(const at::Tensor& x, const at::Tensor& operands, co
 }  // namespace
 
 at::Tensor GroupedMatMul(const at::Tensor& x, const at::Tensor& operands, const at::Tensor& ends) {
-  return CallGroupedMatMul(x, operands, ends, Grouped::kRows);
+  return CallGroupedMatMul(x, operands, ends, GroupedBy::kRows);
 }
 
 // The operator takes a transposed view of `a` as it is.
 at::Tensor GroupedTransposedMatMul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends) {
-  return CallGroupedMatMul(a.contiguous().t(), b.contiguous(), ends, Grouped::kInnerDim);
+  return CallGroupedMatMul(a.contiguous().t(), b.contiguous(), ends, GroupedBy::kInnerDim);
 }
 
 }  // namespace trireme::npu

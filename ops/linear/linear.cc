@@ -80,7 +80,7 @@ struct GradientMatMul {
 };
 
 // The gemm itself accumulates in fp32: no intermediate rounding, and no separate pass for the sum.
-void FastGradient(const GradientMatMul& p, bool add) {
+void FastGradientOfLinear(const GradientMatMul& p, bool add) {
   MatMul(Operand<cpu::Bf16>{Data<cpu::Bf16>(p.output_gradient), p.output_gradient.size(1), true},
          Operand<cpu::Bf16>{Data<cpu::Bf16>(p.x), p.x.size(1)},
          {.m = p.sum.size(0), .n = p.sum.size(1), .k = p.x.size(0), .stride = p.sum.size(1), .add = add},
@@ -101,12 +101,12 @@ const std::optional<c10::TypedOperatorHandle<WideProduct>>& FindWideProduct() {
   return found;
 }
 
-void CudaGradient(const GradientMatMul& p, bool add) {
+void CudaGradientOfLinear(const GradientMatMul& p, bool add) {
   at::Tensor sum = p.sum;
   FindWideProduct()->call(sum, p.output_gradient.t(), p.x, at::kFloat, add ? 1 : 0, 1, sum);
 }
 
-void ReferenceGradient(const GradientMatMul& p, bool add) {
+void ReferenceGradientOfLinear(const GradientMatMul& p, bool add) {
   at::Tensor sum = p.sum;
   if (p.x.scalar_type() == at::kFloat) {
     sum.addmm_(p.output_gradient.t(), p.x, /*beta=*/add ? 1 : 0);
@@ -126,15 +126,17 @@ std::string WhyNotFast(const GradientMatMul& p) {
   return Either(WhyNoLoops(p.x), dense ? "" : "a matrix is strided");
 }
 
-std::string WhyNotCuda(const GradientMatMul& p) {
+std::string WhyNotCudaOfLinear(const GradientMatMul& p) {
   if (!p.x.is_cuda()) return "cuBLAS is for a GPU";
   if (p.x.scalar_type() != at::kBFloat16) return "ATen's product of fp32 sums in place";
   return FindWideProduct() ? "" : "this torch has no product of bf16 that adds into fp32; 2.9 and later have";
 }
 
-const ImplementationList<GradientMatMul, decltype(&ReferenceGradient)> kWeightGradient{
+const ImplementationList<GradientMatMul, decltype(&ReferenceGradientOfLinear)> kWeightGradient{
     "weight_gradient",
-    {{"cpu", WhyNotFast, FastGradient}, {"cublas", WhyNotCuda, CudaGradient}, {"aten", nullptr, ReferenceGradient}}};
+    {{"cpu", WhyNotFast, FastGradientOfLinear},
+     {"cublas", WhyNotCudaOfLinear, CudaGradientOfLinear},
+     {"aten", nullptr, ReferenceGradientOfLinear}}};
 
 // A square matrix.
 std::vector<BenchCase> BenchWeightGradient(const BenchSize& s) {

@@ -108,7 +108,7 @@ struct MergedAdapters {
   }
 };
 
-ascendc::LoraShape ShapeOf(const at::Tensor& rows, const at::Tensor& matrix) {
+ascendc::LoraShape ShapeOfLowRank(const at::Tensor& rows, const at::Tensor& matrix) {
   return {.rows = static_cast<uint64_t>(rows.size(0)),
           .columns = static_cast<uint64_t>(matrix.size(1)),
           .rank = static_cast<uint64_t>(matrix.size(0))};
@@ -117,24 +117,26 @@ ascendc::LoraShape ShapeOf(const at::Tensor& rows, const at::Tensor& matrix) {
 // x · matrixᵀ · scales in fp32.
 at::Tensor Shrink(const at::Tensor& x, const at::Tensor& matrix, const at::Tensor& scales) {
   at::Tensor low = at::zeros({x.size(0), matrix.size(0)}, scales.options());
-  ascendc::LoraShrink(PlaceOf(x), ElementOf(x), x.data_ptr(), matrix.data_ptr(), ShapeOf(x, matrix), Data<float>(low));
+  ascendc::LoraShrink(PlaceOf(x), ElementOf(x), x.data_ptr(), matrix.data_ptr(), ShapeOfLowRank(x, matrix),
+                      Data<float>(low));
   return low.mul_(scales);
 }
 
 // y (+)= low · matrix
 void Expand(const at::Tensor& low, const at::Tensor& matrix, bool adds, const at::Tensor& y) {
   ascendc::LoraExpand(PlaceOf(y), ElementOf(y), Data<float>(low), matrix.data_ptr(), adds ? y.data_ptr() : nullptr,
-                      ShapeOf(low, matrix), y.data_ptr());
+                      ShapeOfLowRank(low, matrix), y.data_ptr());
 }
 
 // lowᵀ · x in fp32.
-at::Tensor Gathered(const at::Tensor& low, const at::Tensor& x) {
+at::Tensor GatheredLow(const at::Tensor& low, const at::Tensor& x) {
   const at::Tensor sum = at::zeros({low.size(1), x.size(1)}, low.options());
-  ascendc::LoraGradient(PlaceOf(x), ElementOf(x), Data<float>(low), x.data_ptr(), ShapeOf(low, sum), Data<float>(sum));
+  ascendc::LoraGradient(PlaceOf(x), ElementOf(x), Data<float>(low), x.data_ptr(), ShapeOfLowRank(low, sum),
+                        Data<float>(sum));
   return sum;
 }
 
-void KernelForward(SavedAdapters& saved, const at::Tensor& x, const at::Tensor& y) {
+void KernelForwardOfLowRank(SavedAdapters& saved, const at::Tensor& x, const at::Tensor& y) {
   const MergedAdapters merged(*saved.adapters, y.size(1), y.scalar_type());
   saved.low = Shrink(ReadByA(x, y.scalar_type(), saved.dropout.get()).contiguous(), merged.a, merged.scales);
   Expand(saved.low, merged.b, /*adds=*/true, y);
@@ -189,7 +191,7 @@ at::Tensor ProductInput(const SavedAdapters& saved, const at::Tensor& low, const
 }
 
 void KernelGradientsOfB(const SavedAdapters& saved, const at::Tensor& gradient) {
-  const at::Tensor all = Gathered(saved.low, gradient);
+  const at::Tensor all = GatheredLow(saved.low, gradient);
   for (const LowRankBlock& block : saved.adapters->blocks) {
     if (!block.b->trained()) continue;
     const at::Tensor own = all.narrow(0, block.first_rank, block.b->value.size(1));
@@ -206,7 +208,7 @@ void MatMulGradientsOfB(const SavedAdapters& saved, const at::Tensor& gradient) 
 }
 
 void KernelGradientOfA(const SavedAdapters& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
-  saved.adapters->a->gradient_sum().add_(Gathered(low_gradient, read.contiguous()));
+  saved.adapters->a->gradient_sum().add_(GatheredLow(low_gradient, read.contiguous()));
 }
 
 void MatMulGradientOfA(const SavedAdapters& saved, const at::Tensor& low_gradient, const at::Tensor& read) {
@@ -244,7 +246,7 @@ struct LowRankCase {
   bool of_experts = false;  // of a stack of experts
 };
 
-std::string WhyNotKernel(const LowRankCase& c) {
+std::string WhyNotKernelOfLowRank(const LowRankCase& c) {
   if (!KernelsAreWanted()) {
     return c.y.is_cpu() ? "matmuls were measured faster on the cpu"
                         : "matmuls use the cube unit, the kernels only the vector units";
@@ -257,7 +259,10 @@ std::string WhyNotKernel(const LowRankCase& c) {
 // The backward pass runs what ran forward: the dtype of `low` differs.
 const ImplementationList<LowRankCase, decltype(&MatMulForward), LowRankBackward> kLowRank{
     "low_rank",
-    {{"ascendc", WhyNotKernel, KernelForward, {KernelLow, KernelInput, KernelGradientsOfB, KernelGradientOfA}},
+    {{"ascendc",
+      WhyNotKernelOfLowRank,
+      KernelForwardOfLowRank,
+      {KernelLow, KernelInput, KernelGradientsOfB, KernelGradientOfA}},
      {"aten", nullptr, MatMulForward, {ProductLow, ProductInput, MatMulGradientsOfB, MatMulGradientOfA}}}};
 
 // The parts of both functions below.

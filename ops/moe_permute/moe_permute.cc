@@ -143,11 +143,11 @@ struct PermuteCase {
   int64_t rows = 0;  // rows of the larger side
 };
 
-std::string WhyNotLoops(const PermuteCase& c) { return WhyNoLoops(c.x); }
+std::string WhyNotLoopsOfMoePermute(const PermuteCase& c) { return WhyNoLoops(c.x); }
 
-std::string WhyNotCuda(const PermuteCase& c) { return WhyNoCudaKernel(c.x); }
+std::string WhyNotCudaOfMoePermute(const PermuteCase& c) { return WhyNoCudaKernel(c.x); }
 
-std::string WhyNotKernel(const PermuteCase& c) {
+std::string WhyNotKernelOfMoePermute(const PermuteCase& c) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   return Either(WhyNoKernel(c.x), c.rows > kMost ? "more rows than fit in 32 bits" : "");
 }
@@ -155,9 +155,9 @@ std::string WhyNotKernel(const PermuteCase& c) {
 // Forward and back.
 const ImplementationList<PermuteCase, decltype(&ReferenceSpread), decltype(&ReferenceSum)> kPermute{
     "moe_permute",
-    {{"cpu", WhyNotLoops, FastSpread, FastSum},
-     {"cuda", WhyNotCuda, CudaSpread, CudaSum},
-     {"ascendc", WhyNotKernel, KernelSpread, KernelSum},
+    {{"cpu", WhyNotLoopsOfMoePermute, FastSpread, FastSum},
+     {"cuda", WhyNotCudaOfMoePermute, CudaSpread, CudaSum},
+     {"ascendc", WhyNotKernelOfMoePermute, KernelSpread, KernelSum},
      {"aten", nullptr, ReferenceSpread, ReferenceSum}}};
 
 }  // namespace

@@ -97,7 +97,7 @@ struct Recipe {
 };
 
 // query | key | value by group, in attention's layout.
-Heads Reference(const at::Tensor& qkv, const RotaryTable& table, const Recipe& recipe) {
+Heads ReferenceOfQkvNormRope(const at::Tensor& qkv, const RotaryTable& table, const Recipe& recipe) {
   const HeadShape& s = recipe.shape;
   const at::Tensor heads = qkv.view({s.tokens(), s.heads + 2 * s.kv_heads, s.head_dim});
   const auto turned = [&](int64_t begin, int64_t count, const Weight* norm) {
@@ -123,12 +123,12 @@ void AddTo(const Weight& weight, const at::Tensor& sum) {
 }
 
 // What the backward pass needs of the forward pass, in the order in which autograd saves it.
-struct Saved {
+struct SavedProjection {
   at::Tensor qkv, cosine, sine;
   at::Tensor scales;  // of the norms, [tokens, heads + kv_heads] fp32
 };
 
-void FastForward(const Saved& in, const Recipe& recipe, const Heads& out) {
+void FastForwardOfQkvNormRope(const SavedProjection& in, const Recipe& recipe, const Heads& out) {
   const HeadShape& s = recipe.shape;
   ByType(in.qkv, [&](auto type) {
     using T = decltype(type);
@@ -140,13 +140,14 @@ void FastForward(const Saved& in, const Recipe& recipe, const Heads& out) {
   });
 }
 
-void KernelForward(const Saved& in, const Recipe& recipe, const Heads& out) {
+void KernelForwardOfQkvNormRope(const SavedProjection& in, const Recipe& recipe, const Heads& out) {
   ascendc::SplitHeads(PlaceOf(in.qkv), ElementOf(in.qkv), recipe.KernelShape(in.cosine),
                       recipe.KernelArgs(in.qkv, in.cosine, in.sine, in.scales, out));
 }
 
 // Each returns the norms' gradient sums, [query | key, head_dim].
-at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
+at::Tensor FastBackwardOfQkvNormRope(const SavedProjection& in, const Heads& gradients, const Recipe& recipe,
+                                     const at::Tensor& result) {
   const int64_t dim = recipe.shape.head_dim;
   at::Tensor sums;
   ByType(in.qkv, [&](auto type) {
@@ -161,7 +162,8 @@ at::Tensor FastBackward(const Saved& in, const Heads& gradients, const Recipe& r
   return sums;
 }
 
-at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
+at::Tensor KernelBackwardOfQkvNormRope(const SavedProjection& in, const Heads& gradients, const Recipe& recipe,
+                                       const at::Tensor& result) {
   const ascendc::HeadShape shape = recipe.KernelShape(in.cosine);
   const ascendc::KernelPlace place = PlaceOf(in.qkv);
   const at::Tensor sums =
@@ -172,13 +174,14 @@ at::Tensor KernelBackward(const Saved& in, const Heads& gradients, const Recipe&
   return recipe.shape.tokens() == 0 ? at::zeros_like(sums[0]) : sums.sum(0);
 }
 
-void CudaForward(const Saved& in, const Recipe& recipe, const Heads& out) {
+void CudaForwardOfQkvNormRope(const SavedProjection& in, const Recipe& recipe, const Heads& out) {
   CheckLaunch(CudaKernels().split_heads(recipe.CudaArgs(in.qkv, in.cosine, in.sine, in.scales, out), IsBf16(in.qkv),
                                         CudaStream()),
               "qkv_norm_rope");
 }
 
-at::Tensor CudaBackward(const Saved& in, const Heads& gradients, const Recipe& recipe, const at::Tensor& result) {
+at::Tensor CudaBackwardOfQkvNormRope(const SavedProjection& in, const Heads& gradients, const Recipe& recipe,
+                                     const at::Tensor& result) {
   constexpr int64_t kBlocks = 1056;  // eight to a multiprocessor of an H200: each sums the norms' gradients
   const int64_t tokens = recipe.shape.tokens();
   const int64_t blocks = std::max<int64_t>(recipe.normalises() ? std::min(tokens, kBlocks) : tokens, 1);
@@ -205,13 +208,13 @@ struct HeadsCase {
 
 std::string Text(const char* why) { return why == nullptr ? "" : why; }
 
-std::string WhyNotCpu(const HeadsCase& c) {
+std::string WhyNotCpuOfQkvNormRope(const HeadsCase& c) {
   const std::string shape = Text(cpu::WhyNotHeads(c.recipe.shape.head_dim, c.cosine.size(1)));
   return Either(WhyNoLoops(c.qkv), Either(c.WhyNotNorms(), shape));
 }
 
 // A few threads of a warp take a head: a power of two, each with a pack of 16 bytes of both halves.
-std::string WhyNotCuda(const HeadsCase& c) {
+std::string WhyNotCudaOfQkvNormRope(const HeadsCase& c) {
   const int64_t dim = c.recipe.shape.head_dim, pack = 16 / c.qkv.element_size(), lanes = dim / 2 / pack;
   std::string why;
   if (c.cosine.size(1) * 2 != dim) why = Concat("only ", 2 * c.cosine.size(1), " of ", dim, " elements are turned");
@@ -220,18 +223,18 @@ std::string WhyNotCuda(const HeadsCase& c) {
   return Either(WhyNoCudaKernel(c.qkv), Either(c.WhyNotNorms(), why));
 }
 
-std::string WhyNotKernel(const HeadsCase& c) {
+std::string WhyNotKernelOfQkvNormRope(const HeadsCase& c) {
   const std::string shape = Text(ascendc::WhyNotHeads(c.recipe.KernelShape(c.cosine)));
   return Either(WhyNoKernel(c.qkv), Either(c.WhyNotNorms(), shape));
 }
 
 // The reference is differentiated by autograd and has neither function: SplitHeads calls it.
-const ImplementationList<HeadsCase, decltype(&FastForward), decltype(&FastBackward)> kQkvNormRope{
-    "qkv_norm_rope",
-    {{"cpu", WhyNotCpu, FastForward, FastBackward},
-     {"cuda", WhyNotCuda, CudaForward, CudaBackward},
-     {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
-     {"aten", nullptr, nullptr, nullptr}}};
+const ImplementationList<HeadsCase, decltype(&FastForwardOfQkvNormRope), decltype(&FastBackwardOfQkvNormRope)>
+    kQkvNormRope{"qkv_norm_rope",
+                 {{"cpu", WhyNotCpuOfQkvNormRope, FastForwardOfQkvNormRope, FastBackwardOfQkvNormRope},
+                  {"cuda", WhyNotCudaOfQkvNormRope, CudaForwardOfQkvNormRope, CudaBackwardOfQkvNormRope},
+                  {"ascendc", WhyNotKernelOfQkvNormRope, KernelForwardOfQkvNormRope, KernelBackwardOfQkvNormRope},
+                  {"aten", nullptr, nullptr, nullptr}}};
 
 // Where the norms' gradients do not want it, a GPU's backward pass needs no q|k|v.
 bool SavesInput(const Recipe& recipe, const at::Tensor& qkv) { return recipe.normalises() || !qkv.is_cuda(); }
@@ -288,7 +291,7 @@ Heads SplitHeads(const at::Tensor& qkv, const HeadShape& shape, const Weight* qu
   TRIREME_CHECK(shape.heads % shape.kv_heads == 0);
   Recipe recipe{shape, query_norm, key_norm};
   const auto& chosen = kQkvNormRope.Choose({qkv, recipe, table.cosine});
-  if (chosen.forward == nullptr) return Reference(qkv, table, recipe);
+  if (chosen.forward == nullptr) return ReferenceOfQkvNormRope(qkv, table, recipe);
   recipe.implementation = kQkvNormRope.IndexOf(chosen);
   const variable_list heads = SplitHeadsFunction::apply(qkv.contiguous(), table.cosine, table.sine, recipe);
   return {heads[0], heads[1], heads[2]};

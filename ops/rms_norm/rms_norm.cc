@@ -28,14 +28,14 @@ struct Normalised {
   at::Tensor sum, y, scale;
 };
 
-Normalised ReferenceForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+Normalised ReferenceForwardOfRmsNorm(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
   const at::Tensor sum = branch.defined() ? x + branch : x;
   const at::Tensor wide = sum.to(at::kFloat);
   const at::Tensor scale = wide.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
   return {sum, (wide * scale).to(x.scalar_type()) * weight.value, scale};
 }
 
-Normalised FastForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+Normalised FastForwardOfRmsNorm(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
   const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
   Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
                  at::empty({rows}, x.options().dtype(at::kFloat))};
@@ -61,7 +61,7 @@ Normalised NpuForward(const at::Tensor& x, const at::Tensor& branch, const Weigh
   return {sum, y, scale};
 }
 
-Normalised KernelForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+Normalised KernelForwardOfRmsNorm(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
   const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
   Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
                  at::empty({rows}, x.options().dtype(at::kFloat))};
@@ -78,7 +78,7 @@ Normalised KernelForward(const at::Tensor& x, const at::Tensor& branch, const We
   return out;
 }
 
-Normalised CudaForward(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
+Normalised CudaForwardOfRmsNorm(const at::Tensor& x, const at::Tensor& branch, const Weight& weight, double eps) {
   const int64_t size = x.size(-1), rows = x.numel() / std::max<int64_t>(size, 1);
   Normalised out{branch.defined() ? at::empty_like(x) : x, at::empty_like(x),
                  at::empty({rows}, x.options().dtype(at::kFloat))};
@@ -106,7 +106,7 @@ void AddWeightGradient(const Weight& weight, const at::Tensor& sum) {
   gradient.add_(sum);
 }
 
-at::Tensor ReferenceBackward(const BackwardInput& in, const Weight& weight) {
+at::Tensor ReferenceBackwardOfRmsNorm(const BackwardInput& in, const Weight& weight) {
   const at::Tensor normalised = in.x.to(at::kFloat) * in.scale;
   const at::Tensor output_gradient = in.y_gradient.to(at::kFloat);
   AddWeightGradient(weight, (output_gradient * normalised).reshape({-1, weight.value.size(0)}).sum(0));
@@ -117,7 +117,7 @@ at::Tensor ReferenceBackward(const BackwardInput& in, const Weight& weight) {
   return result.to(in.x.scalar_type());
 }
 
-at::Tensor FastBackward(const BackwardInput& in, const Weight& weight) {
+at::Tensor FastBackwardOfRmsNorm(const BackwardInput& in, const Weight& weight) {
   const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
   const at::Tensor result = at::empty_like(in.x);
   const at::Tensor y_gradient = in.y_gradient.contiguous();
@@ -144,7 +144,7 @@ at::Tensor NpuBackward(const BackwardInput& in, const Weight& weight) {
   return in.sum_gradient.defined() ? x + in.sum_gradient : x;
 }
 
-at::Tensor KernelBackward(const BackwardInput& in, const Weight& weight) {
+at::Tensor KernelBackwardOfRmsNorm(const BackwardInput& in, const Weight& weight) {
   const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
   const at::Tensor result = at::empty_like(in.x);
   const at::Tensor y_gradient = in.y_gradient.contiguous();
@@ -166,7 +166,7 @@ at::Tensor KernelBackward(const BackwardInput& in, const Weight& weight) {
   return result;
 }
 
-at::Tensor CudaBackward(const BackwardInput& in, const Weight& weight) {
+at::Tensor CudaBackwardOfRmsNorm(const BackwardInput& in, const Weight& weight) {
   constexpr int64_t kBlocks = 396;  // three to a multiprocessor of an H200
   const int64_t size = in.x.size(-1), rows = in.x.numel() / std::max<int64_t>(size, 1);
   const at::Tensor result = at::empty_like(in.x);
@@ -194,22 +194,22 @@ struct NormCase {
   const at::Tensor& weight;
 };
 
-std::string WhyNotCpu(const NormCase& c) { return Either(WhyNoLoops(c.x), WhyNotAlike(c.x, c.weight)); }
-std::string WhyNotCuda(const NormCase& c) {
+std::string WhyNotCpuOfRmsNorm(const NormCase& c) { return Either(WhyNoLoops(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotCudaOfRmsNorm(const NormCase& c) {
   const std::string row = c.x.dim() == 0 ? "" : WhyNoCudaRow(c.x, c.x.size(-1));
   return Either(WhyNoCudaKernel(c.x), Either(WhyNotAlike(c.x, c.weight), row));
 }
-std::string WhyNotNpu(const NormCase& c) { return Either(WhyNoVendor(c.x), WhyNotAlike(c.x, c.weight)); }
-std::string WhyNotKernel(const NormCase& c) { return Either(WhyNoKernel(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotNpuOfRmsNorm(const NormCase& c) { return Either(WhyNoVendor(c.x), WhyNotAlike(c.x, c.weight)); }
+std::string WhyNotKernelOfRmsNorm(const NormCase& c) { return Either(WhyNoKernel(c.x), WhyNotAlike(c.x, c.weight)); }
 
 // The backward pass runs what ran forward: their scales differ in shape.
-const ImplementationList<NormCase, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kRmsNorm{
-    kRmsNormName,
-    {{"cpu", WhyNotCpu, FastForward, FastBackward},
-     {"cuda", WhyNotCuda, CudaForward, CudaBackward},
-     {"torch_npu", WhyNotNpu, NpuForward, NpuBackward},
-     {"ascendc", WhyNotKernel, KernelForward, KernelBackward},
-     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+const ImplementationList<NormCase, decltype(&ReferenceForwardOfRmsNorm), decltype(&ReferenceBackwardOfRmsNorm)>
+    kRmsNorm{kRmsNormName,
+             {{"cpu", WhyNotCpuOfRmsNorm, FastForwardOfRmsNorm, FastBackwardOfRmsNorm},
+              {"cuda", WhyNotCudaOfRmsNorm, CudaForwardOfRmsNorm, CudaBackwardOfRmsNorm},
+              {"torch_npu", WhyNotNpuOfRmsNorm, NpuForward, NpuBackward},
+              {"ascendc", WhyNotKernelOfRmsNorm, KernelForwardOfRmsNorm, KernelBackwardOfRmsNorm},
+              {"aten", nullptr, ReferenceForwardOfRmsNorm, ReferenceBackwardOfRmsNorm}}};
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   // With `carries` the result has x itself beside it, so that the gradient of x is added on the way back.

@@ -78,7 +78,7 @@ Routing ReferenceChoice(const at::Tensor& logits, const RouterRule& rule, const 
   return {experts, weights, scores};
 }
 
-ascendc::RouterShape ShapeOf(int64_t tokens, const RouterRule& rule) {
+ascendc::RouterShape ShapeOfRouter(int64_t tokens, const RouterRule& rule) {
   return {.tokens = static_cast<uint64_t>(tokens),
           .experts = static_cast<uint64_t>(rule.experts),
           .top = static_cast<uint64_t>(rule.top_k),
@@ -110,16 +110,16 @@ const float* DataOrNull(const at::Tensor& tensor) { return tensor.defined() ? Da
 constexpr RouterPasses kAscendc{
     [](const at::Tensor& logits, const at::Tensor& bias, const RouterRule& rule, const Chosen& result) {
       ascendc::RouterForward(PlaceOf(logits), ElementOf(logits), logits.data_ptr(), DataOrNull(bias),
-                             ShapeOf(logits.size(0), rule), Data<float>(result.scores), Data<int32_t>(result.index),
-                             Data<float>(result.weights));
+                             ShapeOfRouter(logits.size(0), rule), Data<float>(result.scores),
+                             Data<int32_t>(result.index), Data<float>(result.weights));
     },
     [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule, const at::Tensor& result) {
       ascendc::RouterBackward(PlaceOf(result), ElementOf(result), Data<float>(chosen.scores),
                               Data<int32_t>(chosen.index), Data<float>(chosen.weights), DataOrNull(scores_gradient),
-                              ShapeOf(result.size(0), rule), result.data_ptr());
+                              ShapeOfRouter(result.size(0), rule), result.data_ptr());
     }};
 
-cuda::RouterArgs ArgsOf(const Chosen& chosen, const RouterRule& rule) {
+cuda::RouterArgs ArgsOfRouter(const Chosen& chosen, const RouterRule& rule) {
   return {.logits = nullptr,
           .bias = nullptr,
           .scores = Data<float>(chosen.scores),
@@ -138,13 +138,13 @@ cuda::RouterArgs ArgsOf(const Chosen& chosen, const RouterRule& rule) {
 
 constexpr RouterPasses kCuda{
     [](const at::Tensor& logits, const at::Tensor& bias, const RouterRule& rule, const Chosen& result) {
-      cuda::RouterArgs args = ArgsOf(result, rule);
+      cuda::RouterArgs args = ArgsOfRouter(result, rule);
       args.logits = Data<float>(logits);
       args.bias = DataOrNull(bias);
       CheckLaunch(CudaKernels().router(args, CudaStream()), "router");
     },
     [](const Chosen& chosen, const at::Tensor& scores_gradient, const RouterRule& rule, const at::Tensor& result) {
-      cuda::RouterArgs args = ArgsOf(chosen, rule);
+      cuda::RouterArgs args = ArgsOfRouter(chosen, rule);
       args.scores_gradient = DataOrNull(scores_gradient);
       args.logits_gradient = Data<float>(result);
       CheckLaunch(CudaKernels().router_backward(args, CudaStream()), "router");
@@ -204,13 +204,13 @@ struct RouterCase {
   const RouterRule& rule;
 };
 
-std::string WhyNotKernel(const RouterCase& c) {
+std::string WhyNotKernelOfRouter(const RouterCase& c) {
   if (c.logits.is_cpu() && !KernelsAreWanted()) return "ATen was measured faster on the cpu";
-  const char* why = ascendc::WhyNotRouter(ShapeOf(c.logits.size(0), c.rule));
+  const char* why = ascendc::WhyNotRouter(ShapeOfRouter(c.logits.size(0), c.rule));
   return Either(WhyNoKernel(c.logits), why == nullptr ? "" : why);
 }
 
-std::string WhyNotCuda(const RouterCase& c) {
+std::string WhyNotCudaOfRouter(const RouterCase& c) {
   if (std::string why = WhyNoCudaKernel(c.logits); !why.empty()) return why;
   if (c.logits.scalar_type() != at::kFloat) return "the kernel takes logits in fp32";
   if (c.rule.groups > 1) return "the kernel chooses from all experts, not from groups";
@@ -222,8 +222,8 @@ std::string WhyNotCuda(const RouterCase& c) {
 
 const ImplementationList<RouterCase, decltype(&ReferenceChoice)> kRouter{
     "router",
-    {{"cuda", WhyNotCuda, KernelChoice<kCuda>},
-     {"ascendc", WhyNotKernel, KernelChoice<kAscendc>},
+    {{"cuda", WhyNotCudaOfRouter, KernelChoice<kCuda>},
+     {"ascendc", WhyNotKernelOfRouter, KernelChoice<kAscendc>},
      {"aten", nullptr, ReferenceChoice}}};
 
 }  // namespace

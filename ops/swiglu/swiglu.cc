@@ -22,18 +22,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor ReferenceForward(const at::Tensor& gate_up) {
+at::Tensor ReferenceForwardOfSwiglu(const at::Tensor& gate_up) {
   const auto halves = gate_up.chunk(2, -1);
   return at::silu(halves[0]) * halves[1];
 }
 
-at::Tensor ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+at::Tensor ReferenceBackwardOfSwiglu(const at::Tensor& gate_up, const at::Tensor& gradient) {
   const auto halves = gate_up.chunk(2, -1);
   const at::Tensor gate_gradient = at::silu_backward(gradient * halves[1], halves[0]);
   return at::cat({gate_gradient, gradient * at::silu(halves[0])}, -1);
 }
 
-at::Tensor FastForward(const at::Tensor& gate_up) {
+at::Tensor FastForwardOfSwiglu(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
   ByType(gate_up, [&](auto type) {
@@ -45,7 +45,7 @@ at::Tensor FastForward(const at::Tensor& gate_up) {
   return out;
 }
 
-at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+at::Tensor FastBackwardOfSwiglu(const at::Tensor& gate_up, const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty_like(gate_up);
   ByType(gate_up, [&](auto type) {
@@ -57,7 +57,7 @@ at::Tensor FastBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   return out;
 }
 
-at::Tensor CudaForward(const at::Tensor& gate_up) {
+at::Tensor CudaForwardOfSwiglu(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
   CheckLaunch(CudaKernels().swiglu(gate_up.data_ptr(), out.data_ptr(), rows, ffn, IsBf16(gate_up), CudaStream()),
@@ -65,7 +65,7 @@ at::Tensor CudaForward(const at::Tensor& gate_up) {
   return out;
 }
 
-at::Tensor CudaBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+at::Tensor CudaBackwardOfSwiglu(const at::Tensor& gate_up, const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty_like(gate_up);
   CheckLaunch(CudaKernels().swiglu_backward(gate_up.data_ptr(), gradient.data_ptr(), out.data_ptr(), rows, ffn,
@@ -74,7 +74,7 @@ at::Tensor CudaBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
   return out;
 }
 
-at::Tensor KernelForward(const at::Tensor& gate_up) {
+at::Tensor KernelForwardOfSwiglu(const at::Tensor& gate_up) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
   ascendc::SwigluForward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(), static_cast<uint64_t>(rows),
@@ -82,7 +82,7 @@ at::Tensor KernelForward(const at::Tensor& gate_up) {
   return out;
 }
 
-at::Tensor KernelBackward(const at::Tensor& gate_up, const at::Tensor& gradient) {
+at::Tensor KernelBackwardOfSwiglu(const at::Tensor& gate_up, const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty_like(gate_up);
   ascendc::SwigluBackward(PlaceOf(gate_up), ElementOf(gate_up), gate_up.data_ptr(), gradient.data_ptr(),
@@ -94,13 +94,13 @@ at::Tensor VendorBackward(const at::Tensor& gate_up, const at::Tensor& gradient)
   return npu::SwiGluBackward(gradient, gate_up);
 }
 
-const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kSwiGlu{
+const ImplementationList<at::Tensor, decltype(&ReferenceForwardOfSwiglu), decltype(&ReferenceBackwardOfSwiglu)> kSwiGlu{
     "swiglu",
-    {{"cpu", WhyNoLoops, FastForward, FastBackward},
-     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
+    {{"cpu", WhyNoLoops, FastForwardOfSwiglu, FastBackwardOfSwiglu},
+     {"cuda", WhyNoCudaKernel, CudaForwardOfSwiglu, CudaBackwardOfSwiglu},
      {"torch_npu", WhyNoVendor, npu::SwiGlu, VendorBackward},
-     {"ascendc", WhyNoKernel, KernelForward, KernelBackward},
-     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+     {"ascendc", WhyNoKernel, KernelForwardOfSwiglu, KernelBackwardOfSwiglu},
+     {"aten", nullptr, ReferenceForwardOfSwiglu, ReferenceBackwardOfSwiglu}}};
 
 // silu(gate) is recomputed in the backward pass: cheaper than saving it for every layer.
 struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {

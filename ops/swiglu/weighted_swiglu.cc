@@ -20,12 +20,13 @@ struct Gradients {
   at::Tensor gate_up, weights;
 };
 
-at::Tensor ReferenceForward(const at::Tensor& gate_up, const at::Tensor& weights) {
+at::Tensor ReferenceForwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights) {
   const auto halves = gate_up.to(at::kFloat).chunk(2, -1);
   return (at::silu(halves[0]) * halves[1] * weights.unsqueeze(1)).to(gate_up.scalar_type());
 }
 
-Gradients ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
+Gradients ReferenceBackwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights,
+                                            const at::Tensor& gradient) {
   const auto halves = gate_up.to(at::kFloat).chunk(2, -1);
   const at::Tensor silu = at::silu(halves[0]), wide = gradient.to(at::kFloat);
   const at::Tensor weighted = wide * weights.unsqueeze(1);
@@ -33,7 +34,7 @@ Gradients ReferenceBackward(const at::Tensor& gate_up, const at::Tensor& weights
   return {at::cat({gate_gradient, weighted * silu}, -1).to(gate_up.scalar_type()), (wide * silu * halves[1]).sum(-1)};
 }
 
-at::Tensor FastForward(const at::Tensor& gate_up, const at::Tensor& weights) {
+at::Tensor FastForwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
   ByType(gate_up, [&](auto type) {
@@ -45,7 +46,8 @@ at::Tensor FastForward(const at::Tensor& gate_up, const at::Tensor& weights) {
   return out;
 }
 
-Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
+Gradients FastBackwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights,
+                                       const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const Gradients out{at::empty_like(gate_up), at::empty_like(weights)};
   ByType(gate_up, [&](auto type) {
@@ -58,7 +60,7 @@ Gradients FastBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
   return out;
 }
 
-at::Tensor CudaForward(const at::Tensor& gate_up, const at::Tensor& weights) {
+at::Tensor CudaForwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const at::Tensor out = at::empty({rows, ffn}, gate_up.options());
   CheckLaunch(CudaKernels().weighted_swiglu(gate_up.data_ptr(), Data<float>(weights), out.data_ptr(), rows, ffn,
@@ -67,7 +69,8 @@ at::Tensor CudaForward(const at::Tensor& gate_up, const at::Tensor& weights) {
   return out;
 }
 
-Gradients CudaBackward(const at::Tensor& gate_up, const at::Tensor& weights, const at::Tensor& gradient) {
+Gradients CudaBackwardOfWeightedSwiglu(const at::Tensor& gate_up, const at::Tensor& weights,
+                                       const at::Tensor& gradient) {
   const int64_t rows = gate_up.size(0), ffn = gate_up.size(1) / 2;
   const Gradients out{at::empty_like(gate_up), at::empty_like(weights)};
   CheckLaunch(CudaKernels().weighted_swiglu_backward(gate_up.data_ptr(), Data<float>(weights), gradient.data_ptr(),
@@ -77,11 +80,12 @@ Gradients CudaBackward(const at::Tensor& gate_up, const at::Tensor& weights, con
   return out;
 }
 
-const ImplementationList<at::Tensor, decltype(&ReferenceForward), decltype(&ReferenceBackward)> kWeightedSwiGlu{
-    "weighted_swiglu",
-    {{"cpu", WhyNoLoops, FastForward, FastBackward},
-     {"cuda", WhyNoCudaKernel, CudaForward, CudaBackward},
-     {"aten", nullptr, ReferenceForward, ReferenceBackward}}};
+const ImplementationList<at::Tensor, decltype(&ReferenceForwardOfWeightedSwiglu),
+                         decltype(&ReferenceBackwardOfWeightedSwiglu)>
+    kWeightedSwiGlu{"weighted_swiglu",
+                    {{"cpu", WhyNoLoops, FastForwardOfWeightedSwiglu, FastBackwardOfWeightedSwiglu},
+                     {"cuda", WhyNoCudaKernel, CudaForwardOfWeightedSwiglu, CudaBackwardOfWeightedSwiglu},
+                     {"aten", nullptr, ReferenceForwardOfWeightedSwiglu, ReferenceBackwardOfWeightedSwiglu}}};
 
 struct WeightedSwiGluFunction : torch::autograd::Function<WeightedSwiGluFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up, const at::Tensor& weights) {
