@@ -29,6 +29,9 @@ __device__ inline void ArriveExpecting(uint64_t* barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(bytes)
                : "memory");
 }
+__device__ inline void Arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
+}
 // At the barrier at the same place in a block of this cluster. What was written to memory before need not be seen
 // there: for that the arrival would wait for all writes of this thread.
 __device__ inline void ArriveAt(uint64_t* barrier, uint32_t block) {
@@ -142,12 +145,12 @@ __device__ inline void KeepInPlace(float (&sums)[kSumsPerThread]) {
       "+f"(sums[i + 6]), "+f"(sums[i + 7])
 #define TRIREME_THIRTY_TWO(sums, i) \
   TRIREME_EIGHT(sums, i), TRIREME_EIGHT(sums, i + 8), TRIREME_EIGHT(sums, i + 16), TRIREME_EIGHT(sums, i + 24)
-// Both operands lie with the dim that is summed over as their rows. add: otherwise the sums are overwritten.
-__device__ inline void Multiply(float (&sums)[kSumsPerThread], uint64_t a, uint64_t b, bool add) {
+// Both operands are stored with the dim that is summed over as their rows.
+__device__ inline void Multiply(float (&sums)[kSumsPerThread], uint64_t a, uint64_t b) {
   asm volatile(
       "{\n"
       ".reg .pred add;\n"
-      "setp.ne.b32 add, %130, 0;\n"
+      "setp.ne.b32 add, 1, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -161,7 +164,7 @@ __device__ inline void Multiply(float (&sums)[kSumsPerThread], uint64_t a, uint6
       "}"
       : TRIREME_THIRTY_TWO(sums, 0), TRIREME_THIRTY_TWO(sums, 32), TRIREME_THIRTY_TWO(sums, 64),
         TRIREME_THIRTY_TWO(sums, 96)
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b));
 }
 #undef TRIREME_THIRTY_TWO
 #undef TRIREME_EIGHT

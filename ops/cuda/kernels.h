@@ -159,12 +159,12 @@ struct AccumulateArgs {
 
 // sum[e] (+)= output_gradientᵀ x over the rows of expert e, which end at ends[e].
 struct GroupedGradientArgs {
-  const void* output_gradient;  // [rows, out] bf16, out and in multiples of 8
-  const void* x;                // [rows, in] bf16
-  float* sum;                   // [experts, out, in], experts a multiple of 4 elements apart
-  const int64_t* ends;          // [experts]; rows after the last end belong to none
-  int64_t rows, out, in, experts, sum_stride;
-  bool add;  // otherwise the sum is overwritten, also of experts without rows
+  const void* output_gradient;                 // [rows, out] bf16, out and in multiples of 8
+  const void* x;                               // [rows, in] bf16
+  float* sum;                                  // [experts, out, in], experts a multiple of 4 elements apart
+  const int64_t* ends;                         // [experts]; rows after the last end belong to none
+  int64_t rows, out, in, experts, sum_stride;  // at most kMostExperts; all matrices start at 16 bytes
+  bool add;                                    // otherwise the sum is overwritten, also of experts without rows
 };
 
 // Runs of consecutive weights of a file's matrix (core/packing): codes of 4 bits, two to a byte, the first in the upper

@@ -91,11 +91,11 @@ bool StartsPack(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kPackBytes == 0;
 }
 
-// What the copy engine needs: Hopper, and matrices that start at packs of 16 bytes.
+// What the kernel needs: Hopper, room for the order of the experts, and matrices that start at packs of 16 bytes.
 bool IsForKernel(const at::Tensor& sum, const at::Tensor& output_gradient, const at::Tensor& x) {
   static const bool hopper = Cuda::Open().bridge().Capability() == kHopper;
   const bool packs = sum.stride(0) * sum.element_size() % kPackBytes == 0 && StartsPack(sum);
-  return hopper && packs && StartsPack(output_gradient) && StartsPack(x);
+  return hopper && sum.size(0) <= kMostExperts && packs && StartsPack(output_gradient) && StartsPack(x);
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 // (ops/grouped_linear/cuda.cc).
 //
 // A block computes tiles of 128 output columns by 256 input columns: one warp copies 64 rows of both operands at a time
-// into a ring of stages, two warpgroups multiply 64 of the 128 columns each. Two blocks are a cluster, with the same
-// input columns, of which each copies half for both. Both operands are multiplied as they are in memory, by rows.
+// into a ring of stages, another clears what came along of the next expert, two warpgroups multiply 64 of the 128
+// columns each. Two blocks are a cluster, with the same input columns, of which each copies half for both. Both
+// operands are multiplied as they are in memory, by rows. Clusters take tiles in turns, those of the largest experts
+// first.
 #include "ops/cuda/hopper.cuh"
 #include "ops/cuda/kernels.h"
 
@@ -26,13 +28,14 @@ struct Shared {
   alignas(1024) Box output_gradient[kStages][kMultiplying];
   alignas(1024) Box x[kStages][kInBoxes];
   alignas(1024) float results[kMultiplying][2][kOut / kMultiplying * kStoredColumns];
-  uint64_t filled[kStages], free[kStages];
+  uint64_t filled[kStages], cleared[kStages], free[kStages];
+  uint16_t order[kMostExperts];  // of the experts, the one with the most rows first
 };
 constexpr uint32_t kStageBytes = sizeof(Box) * (kMultiplying + kInBoxes);
 
 struct Work {
   const int64_t* ends;  // [experts]
-  int out_pairs, in_tiles, tiles;
+  int experts, out_pairs, in_tiles, tiles;
   bool add;
 };
 
@@ -41,11 +44,38 @@ struct Tiles {
   int expert, out, in;  // of the cluster's first block: the first columns
   int row, rows;
 };
-__device__ inline Tiles TilesAt(const Work& work, int index) {
-  const int of_expert = work.out_pairs * work.in_tiles, expert = index / of_expert, rest = index % of_expert;
-  const int64_t begin = expert == 0 ? 0 : work.ends[expert - 1], end = work.ends[expert];
-  return {expert, rest % work.out_pairs * kBlocks * kOut, rest / work.out_pairs * kIn, static_cast<int>(begin),
-          static_cast<int>(end - begin)};
+__device__ inline int RowsOf(const Work& work, int expert) {
+  return static_cast<int>(work.ends[expert] - (expert == 0 ? 0 : work.ends[expert - 1]));
+}
+__device__ inline Tiles TilesAt(const Work& work, const uint16_t* order, int index) {
+  const int of_expert = work.out_pairs * work.in_tiles, expert = order[index / of_expert], rest = index % of_expert;
+  const int rows = RowsOf(work, expert);
+  return {expert, rest % work.out_pairs * kBlocks * kOut, rest / work.out_pairs * kIn,
+          static_cast<int>(work.ends[expert]) - rows, rows};
+}
+
+// Each thread of a cluster goes through the same tiles. Every second round runs backwards, so that no cluster always
+// gets the larger ones.
+template <typename Run>
+__device__ inline void ForEachTile(const Work& work, const uint16_t* order, const Run& run) {
+  const int clusters = static_cast<int>(gridDim.x) / kBlocks, cluster = static_cast<int>(blockIdx.x) / kBlocks;
+  bool backwards = false;
+  for (int first = 0; first < work.tiles; first += clusters, backwards = !backwards) {
+    const int index = first + (backwards ? clusters - 1 - cluster : cluster);
+    if (index < work.tiles) run(TilesAt(work, order, index));
+  }
+}
+
+// By their rows, all threads of a block. `rows` is memory to work in.
+__device__ inline void SortExperts(const Work& work, int* rows, uint16_t* order) {
+  for (int expert = threadIdx.x; expert < work.experts; expert += kThreads) rows[expert] = RowsOf(work, expert);
+  __syncthreads();
+  for (int expert = threadIdx.x; expert < work.experts; expert += kThreads) {
+    int before = 0;
+    for (int other = 0; other < work.experts; ++other)
+      before += rows[other] > rows[expert] || (rows[other] == rows[expert] && other < expert);
+    order[before] = static_cast<uint16_t>(expert);
+  }
 }
 
 // Where the ring is: all that use it go through it in the same order.
@@ -60,13 +90,12 @@ struct RingPosition {
 };
 
 // One thread. Rows after those of the expert come along in its last stage.
-__device__ inline void Fill(Shared& shared, const CUtensorMap* output_gradient, const CUtensorMap* x, const Work& work,
-                            int cluster, int clusters) {
+__device__ inline void Fill(Shared& shared, const CUtensorMap* output_gradient, const CUtensorMap* x,
+                            const Work& work) {
   constexpr uint16_t kBoth = (1 << kBlocks) - 1;
   const int block = static_cast<int>(BlockInCluster());
   RingPosition at;
-  for (int index = cluster; index < work.tiles; index += clusters) {
-    const Tiles tiles = TilesAt(work, index);
+  ForEachTile(work, shared.order, [&](const Tiles& tiles) {
     for (int row = 0; row < tiles.rows; row += kRows, at.Advance()) {
       WaitFor(&shared.free[at.stage], at.parity ^ 1);
       uint64_t* filled = &shared.filled[at.stage];
@@ -80,21 +109,32 @@ __device__ inline void Fill(Shared& shared, const CUtensorMap* output_gradient, 
         LoadTileInto(kBoth, x, shared.x[at.stage][box], filled, tiles.in + box * kColumns, tiles.row + row);
       }
     }
-  }
+  });
 }
 
-// A warpgroup's part of both operands in a stage: rows from `from` on, up to the next whole product, become zeros. The
-// other warpgroup may have written the same zeros, and read them.
-__device__ inline void ClearRows(Shared& shared, int stage, int group, int from) {
+// Rows of a stage from `from` on, up to the next whole product, become zeros.
+__device__ inline void ClearRows(Shared& shared, int stage, int from) {
   constexpr int kPacks = kColumns * sizeof(Bf16) / 16;
-  const int until = (from + kRowsOfProduct - 1) / kRowsOfProduct * kRowsOfProduct;
-  for (int i = threadIdx.x % kWarpgroup; i < (until - from) * kPacks * (1 + kInBoxes); i += kWarpgroup) {
-    const int box = i / ((until - from) * kPacks), pack = i % ((until - from) * kPacks);
-    Bf16* to = box == 0 ? shared.output_gradient[stage][group] : shared.x[stage][box - 1];
-    reinterpret_cast<uint4*>(to + from * kColumns)[pack] = make_uint4(0, 0, 0, 0);
+  const int packs = (kRowsOfProduct - from % kRowsOfProduct) * kPacks;
+  for (int box = 0; box < kMultiplying + kInBoxes; ++box) {
+    Bf16* to = box < kMultiplying ? shared.output_gradient[stage][box] : shared.x[stage][box - kMultiplying];
+    for (int pack = threadIdx.x % 32; pack < packs; pack += 32)
+      reinterpret_cast<uint4*>(to + from * kColumns)[pack] = make_uint4(0, 0, 0, 0);
   }
   PublishShared();
-  SyncThreads(1 + group, kWarpgroup);
+}
+
+// One warp, while earlier stages are multiplied. They must be zeros in both operands: what is there may be NaN.
+__device__ inline void ClearForeignRows(Shared& shared, const Work& work) {
+  RingPosition at;
+  ForEachTile(work, shared.order, [&](const Tiles& tiles) {
+    for (int left = tiles.rows; left > 0; left -= kRows, at.Advance()) {
+      WaitFor(&shared.filled[at.stage], at.parity);
+      if (left < kRows && left % kRowsOfProduct != 0) ClearRows(shared, at.stage, left);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) Arrive(&shared.cleared[at.stage]);
+    }
+  });
 }
 
 // A stage has been multiplied: each warp tells the copying warps of both blocks, for either copies into both.
@@ -103,11 +143,37 @@ __device__ inline void Release(Shared& shared, int stage) {
   if (lane < kBlocks) ArriveAt(&shared.free[stage], lane);
 }
 
-// 16 rows of a stage.
-__device__ inline void MultiplyRows(const Shared& shared, int stage, int group, int first,
-                                    float (&sums)[kSumsPerThread], bool add) {
-  Multiply(sums, Operand(shared.output_gradient[stage][group] + first * kColumns, sizeof(Box)),
-           Operand(shared.x[stage][0] + first * kColumns, sizeof(Box)), add);
+// The first rows of a stage, 16 at a time.
+template <int kProducts>
+__device__ inline void MultiplyRows(const Shared& shared, int stage, int group, float (&sums)[kSumsPerThread]) {
+  BeginProducts();
+#pragma unroll
+  for (int i = 0; i < kProducts; ++i) {
+    constexpr int kStep = kRowsOfProduct * kColumns;
+    Multiply(sums, Operand(shared.output_gradient[stage][group] + i * kStep, sizeof(Box)),
+             Operand(shared.x[stage][0] + i * kStep, sizeof(Box)));
+  }
+  CloseProducts();
+}
+
+// The same with a count that only the tile knows. The compiler wants a path of its own for each.
+__device__ inline void MultiplyLastRows(const Shared& shared, int stage, int group, int rows,
+                                        float (&sums)[kSumsPerThread]) {
+  static_assert(kRows / kRowsOfProduct == 4);
+  if (rows <= kRowsOfProduct) {
+    MultiplyRows<1>(shared, stage, group, sums);
+  } else if (rows <= 2 * kRowsOfProduct) {
+    MultiplyRows<2>(shared, stage, group, sums);
+  } else if (rows <= 3 * kRowsOfProduct) {
+    MultiplyRows<3>(shared, stage, group, sums);
+  } else {
+    MultiplyRows<4>(shared, stage, group, sums);
+  }
+}
+
+__device__ inline void WaitForStage(Shared& shared, const RingPosition& at) {
+  WaitFor(&shared.filled[at.stage], at.parity);
+  WaitFor(&shared.cleared[at.stage], at.parity);
 }
 
 // The sums over a tile's rows. A stage is released once the products of the next one have been issued.
@@ -116,11 +182,8 @@ __device__ inline void SumRows(Shared& shared, RingPosition& at, int group, int 
   for (int i = 0; i < kSumsPerThread; ++i) sums[i] = 0.0f;
   int before = -1;
   for (int left = rows; left >= kRows; left -= kRows, at.Advance()) {
-    WaitFor(&shared.filled[at.stage], at.parity);
-    BeginProducts();
-#pragma unroll
-    for (int row = 0; row < kRows; row += kRowsOfProduct) MultiplyRows(shared, at.stage, group, row, sums, true);
-    CloseProducts();
+    WaitForStage(shared, at);
+    MultiplyRows<kRows / kRowsOfProduct>(shared, at.stage, group, sums);
     WaitForProducts<1>();
     if (before >= 0) Release(shared, before);
     before = at.stage;
@@ -128,18 +191,11 @@ __device__ inline void SumRows(Shared& shared, RingPosition& at, int group, int 
   WaitForProducts<0>();
   KeepInPlace(sums);
   if (before >= 0) Release(shared, before);
-  const int left = rows % kRows;
-  if (left == 0) return;
-  WaitFor(&shared.filled[at.stage], at.parity);
-  if (left % kRowsOfProduct != 0) ClearRows(shared, at.stage, group, left);
-#pragma unroll 1
-  for (int row = 0; row < left; row += kRowsOfProduct) {
-    BeginProducts();
-    MultiplyRows(shared, at.stage, group, row, sums, true);
-    CloseProducts();
-    WaitForProducts<0>();
-    KeepInPlace(sums);
-  }
+  if (rows % kRows == 0) return;
+  WaitForStage(shared, at);
+  MultiplyLastRows(shared, at.stage, group, rows % kRows, sums);
+  WaitForProducts<0>();
+  KeepInPlace(sums);
   Release(shared, at.stage);
   at.Advance();
 }
@@ -173,18 +229,30 @@ __device__ inline void StoreSums(Shared& shared, const CUtensorMap* result, cons
   }
 }
 
-__device__ inline void MultiplyTiles(Shared& shared, const CUtensorMap* result, const Work& work, int cluster,
-                                     int clusters) {
+__device__ inline void MultiplyTiles(Shared& shared, const CUtensorMap* result, const Work& work) {
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup - 1, block = static_cast<int>(BlockInCluster());
   RingPosition at;
   float sums[kSumsPerThread];
-  for (int index = cluster; index < work.tiles; index += clusters) {
-    const Tiles tiles = TilesAt(work, index);
-    if (tiles.rows == 0 && work.add) continue;
+  ForEachTile(work, shared.order, [&](const Tiles& tiles) {
+    if (tiles.rows == 0 && work.add) return;
     SumRows(shared, at, group, tiles.rows, sums);
     StoreSums(shared, result, work, tiles, tiles.out + block * kOut + group * (kOut / kMultiplying), group, sums);
-  }
+  });
   if (threadIdx.x % kWarpgroup == 0) WaitForStores();
+}
+
+__device__ inline void Prepare(Shared& shared, const Work& work) {
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < kStages; ++stage) {
+      InitBarrier(&shared.filled[stage], 1);
+      InitBarrier(&shared.cleared[stage], 1);
+      InitBarrier(&shared.free[stage], kBlocks * kMultiplying * kWarpgroup / 32);
+    }
+    PublishBarriers();
+  }
+  static_assert(sizeof(shared.results) >= kMostExperts * sizeof(int));
+  SortExperts(work, reinterpret_cast<int*>(shared.results), shared.order);
+  SyncCluster();
 }
 
 __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
@@ -192,35 +260,33 @@ __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kThreads, 1)
                           const __grid_constant__ CUtensorMap result, const Work work) {
   extern __shared__ __align__(1024) uint8_t memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < kStages; ++stage) {
-      InitBarrier(&shared.filled[stage], 1);
-      InitBarrier(&shared.free[stage], kBlocks * kMultiplying * kWarpgroup / 32);
-    }
-    PublishBarriers();
-  }
-  SyncCluster();
-  const int cluster = static_cast<int>(blockIdx.x) / kBlocks, clusters = static_cast<int>(gridDim.x) / kBlocks;
+  Prepare(shared, work);
   if (threadIdx.x < kWarpgroup) {
     FewerRegisters<kFewRegisters>();
-    if (threadIdx.x == 0) Fill(shared, &output_gradient, &x, work, cluster, clusters);
+    if (threadIdx.x == 0) Fill(shared, &output_gradient, &x, work);
+    if (threadIdx.x / 32 == 1) ClearForeignRows(shared, work);
+    __syncwarp();
   } else {
     MoreRegisters<kManyRegisters>();
-    MultiplyTiles(shared, &result, work, cluster, clusters);
+    MultiplyTiles(shared, &result, work);
   }
   SyncCluster();  // the other block no longer copies into this one, or arrives at its barriers
 }
 
 using EncodeFunction = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's; nullptr: it has none.
+// The driver's, so that nothing links the driver; nullptr: it has none.
 EncodeFunction FindEncode() {
   static const EncodeFunction found = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    constexpr const char* kName = "cuTensorMapEncodeTiled";
+#if CUDART_VERSION >= 12050
     constexpr unsigned kSince = 12000;  // CUDA 12.0
-    const auto code =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kSince, cudaEnableDefault, &result);
+    const auto code = cudaGetDriverEntryPointByVersion(kName, &function, kSince, cudaEnableDefault, &result);
+#else
+    const auto code = cudaGetDriverEntryPoint(kName, &function, cudaEnableDefault, &result);
+#endif
     const bool is_there = code == cudaSuccess && result == cudaDriverEntryPointSuccess;
     return reinterpret_cast<EncodeFunction>(is_there ? function : nullptr);
   }();
@@ -241,7 +307,7 @@ bool Encode(const MapShape& shape, const void* memory, CUtensorMap* map) {
                       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
-MapShape RowsOf(int64_t rows, int64_t columns) {
+MapShape MatrixOf(int64_t rows, int64_t columns) {
   return {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
           sizeof(Bf16),
           2,
@@ -249,7 +315,7 @@ MapShape RowsOf(int64_t rows, int64_t columns) {
           {static_cast<uint64_t>(columns) * sizeof(Bf16)},
           kRows};
 }
-MapShape SumOf(const GroupedGradientArgs& a) {
+MapShape SumsOf(const GroupedGradientArgs& a) {
   const auto in = static_cast<uint64_t>(a.in), out = static_cast<uint64_t>(a.out);
   return {CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
           sizeof(float),
@@ -269,13 +335,17 @@ int ClustersOfDevice() {
 }  // namespace
 
 int GroupedGradient(const GroupedGradientArgs& a, void* stream) {
-  if (FindEncode() == nullptr) return cudaErrorNotSupported;
+  if (FindEncode() == nullptr || a.experts > kMostExperts) return cudaErrorNotSupported;
   CUtensorMap output_gradient, x, sum;
-  if (!Encode(RowsOf(a.rows, a.out), a.output_gradient, &output_gradient) || !Encode(RowsOf(a.rows, a.in), a.x, &x) ||
-      !Encode(SumOf(a), a.sum, &sum))
+  if (!Encode(MatrixOf(a.rows, a.out), a.output_gradient, &output_gradient) ||
+      !Encode(MatrixOf(a.rows, a.in), a.x, &x) || !Encode(SumsOf(a), a.sum, &sum))
     return cudaErrorInvalidValue;
   const auto up = [](int64_t size, int64_t of) { return static_cast<int>((size + of - 1) / of); };
-  Work work{.ends = a.ends, .out_pairs = up(a.out, kBlocks * kOut), .in_tiles = up(a.in, kIn), .add = a.add};
+  Work work{.ends = a.ends,
+            .experts = static_cast<int>(a.experts),
+            .out_pairs = up(a.out, kBlocks * kOut),
+            .in_tiles = up(a.in, kIn),
+            .add = a.add};
   work.tiles = static_cast<int>(a.experts) * work.out_pairs * work.in_tiles;
   if (work.tiles == 0) return 0;
   const int most = ClustersOfDevice(), clusters = work.tiles < most ? work.tiles : most;
