@@ -1,5 +1,6 @@
 // `trireme merge`: a PEFT LoRA adapter into its base model, as a Hugging Face directory.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -11,7 +12,7 @@
 #include "core/cli/command.h"
 #include "core/comm/job.h"
 #include "launch/convert_packed.h"
-#include "launch/layout.h"
+#include "launch/model_source.h"
 #include "launch/process_group.h"
 #include "models/families.h"
 #include "models/reward_model.h"
@@ -32,8 +33,16 @@ std::optional<LayerGraph> KnownGraph(const HfDirectory& model) {
   return graph;
 }
 
+// Beside the adapter, with its name: lora/final-merged. Nobody named it, and so nothing there is replaced.
+std::string MergedBeside(const Arguments& arguments) {
+  if (arguments.has("force")) throw InputError("--force: name the directory that may be replaced in --to");
+  const std::filesystem::path adapter = std::filesystem::path(arguments.value("adapters") + "/.").lexically_normal();
+  return adapter.parent_path().string() + "-merged";
+}
+
 void Merge(const Arguments& arguments, Job& job) {
-  const std::string model = ModelArgument(arguments, job);
+  const std::string target = arguments.has("to") ? arguments.value("to") : MergedBeside(arguments);
+  const std::string model = BaseModel(arguments, job);
   const HfDirectory base(model);
   const std::optional<LayerGraph> graph = KnownGraph(base);
   const LoraAdapter adapter(arguments.value("adapters"), base, graph ? ExpertNamesOf(*graph) : ExpertNames{});
@@ -52,10 +61,10 @@ void Merge(const Arguments& arguments, Job& job) {
     packing.emplace(arguments, base, *graph, options.change);
     packing->AddTo(options, options.config.value_or(ReadTextFile((base.path() / "config.json").string())), base);
   }
-  ExportHuggingFace(base, arguments.value("to"), options, ProcessGroupOf(job));
+  ExportHuggingFace(base, target, options, ProcessGroupOf(job));
   if (job.rank() != 0) return;
   std::cout << "merged " << adapter.adapters().size() << " adapted and " << adapter.replaced() << " replaced weights"
-            << (adapter.Added().empty() ? "" : " and the value head") << " into " << arguments.value("to") << "\n";
+            << (adapter.Added().empty() ? "" : " and the value head") << " into " << target << "\n";
 }
 
 }  // namespace
@@ -66,11 +75,14 @@ Command MergeCommand() {
       .summary =
           "Merges a PEFT LoRA adapter into its base model, in fp32, and writes a Hugging Face directory in "
           "the base model's data types, or packed again. Alone or under mpirun.",
-      .options =
-          {{.name = "model", .value_name = "DIR", .help = "the base model, or a checkpoint of it", .required = true},
-           {.name = "adapters", .value_name = "DIR", .help = "the adapter's directory", .required = true},
-           {.name = "to", .value_name = "DIR", .help = "the directory to write", .required = true},
-           {.name = "force", .help = "replace an existing directory"}},
+      .options = {{.name = "model",
+                   .value_name = "DIR",
+                   .help = "the base model, or a checkpoint of it; by default the one that the adapter names"},
+                  {.name = "adapters", .value_name = "DIR", .help = "the adapter's directory", .required = true},
+                  {.name = "to",
+                   .value_name = "DIR",
+                   .help = "the directory to write; by default the adapter's with -merged after it"},
+                  {.name = "force", .help = "replace an existing directory, that of --to"}},
       .run = Merge};
   for (Option& option : PackingOptions()) command.options.push_back(std::move(option));
   return command;

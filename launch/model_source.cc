@@ -97,6 +97,10 @@ ModelSource FindBase(const Arguments& arguments, const Config& config, Job& job,
   return WithWeights(source(), arguments, config);
 }
 
+std::string BaseModel(const Arguments& arguments, Job& job) {
+  return arguments.has("model") ? ModelArgument(arguments, job) : BaseOf(arguments.value("adapters"), job);
+}
+
 void UseModel(const ModelSource& source, Config& config) {
   if (source.has_weights) config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);
   config.mutable_model()->set_path(source.model);

@@ -25,6 +25,9 @@ ModelSource FindModel(const Arguments& arguments, const Config& config, Job& job
 // names, if that is not empty.
 ModelSource FindBase(const Arguments& arguments, const Config& config, Job& job, const std::string& adapter);
 
+// The model of --model, or the base that the adapter of --adapters names. Collective.
+std::string BaseModel(const Arguments& arguments, Job& job);
+
 // Sets model.path and tuning, so that the run's own tuning has no effect: the whole model, or the adapter;
 // no MTP layers.
 void UseModel(const ModelSource& source, Config& config);
