@@ -43,7 +43,8 @@ struct Request {
   AnswerRules rules = {};
   GenerationOptions options = {};
   std::optional<BeamOptions> beams = {};
-  int64_t most = 256;  // new tokens
+  int64_t most = 256;   // new tokens
+  int64_t choices = 1;  // answers to each prompt
   std::optional<int64_t> positions = {};
   Json variables = Json::object();  // for the chat template
   Json tools = nullptr;             // for conversations without any; null: none
@@ -176,6 +177,30 @@ void ReadText(const Arguments& arguments, const Config& config, const GenerateIm
   request.Add(images.Read(TextPrompt(*request.tokenizer, input.text), {}, "the prompt"));
 }
 
+void CheckChoices(const Request& request) {
+  if (request.choices == 1) return;
+  const std::string asked = Concat("--n ", request.choices);
+  if (request.talks) throw InputError(asked, " in a chat, which goes on from one answer; give a prompt");
+  if (request.options.sampling.temperature == 0)
+    throw InputError(asked, " without --temperature: the most likely answers are all the same; set it above 0");
+}
+
+// Neighbours, which share the prompt's keys and values. Each row has random numbers of its own.
+void RepeatPrompts(Request& request) {
+  if (request.choices == 1) return;
+  std::vector<Tokens> prompts;
+  std::vector<PromptImages> images;
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    for (int64_t choice = 0; choice < request.choices; ++choice) {
+      prompts.push_back(request.prompts[i]);
+      images.push_back(request.images[i]);
+    }
+  }
+  request.prompts = std::move(prompts);
+  request.images = std::move(images);
+  request.lines = true;
+}
+
 std::string PromptFile(const Arguments& arguments) {
   return arguments.value(arguments.has("rows") ? "rows" : "messages");
 }
@@ -186,7 +211,8 @@ Request RequestOf(const Arguments& arguments, const Config& config, const LayerG
   Request request{.stream = arguments.has("stream"),
                   .options = OptionsOf(arguments),
                   .beams = BeamOptionsOf(arguments),
-                  .most = arguments.integer("max-new-tokens", 256, 1)};
+                  .most = arguments.integer("max-new-tokens", 256, 1),
+                  .choices = arguments.integer("n", 1, 1)};
   ReadStops(arguments, request);
   request.variables = ParseTemplateValues("--template-value", arguments.values("template-value"));
   if (arguments.has("tools")) request.tools = ReadToolsFile(arguments.value("tools"));
@@ -205,6 +231,7 @@ Request RequestOf(const Arguments& arguments, const Config& config, const LayerG
     ReadText(arguments, config, images, job, request);
   }
   RefuseWithoutTemplate(arguments, request);
+  CheckChoices(request);
   request.chat_images = ChatImages(arguments, request.talks, images.sees());
   images.CheckFiles(request.chat_images);
   for (size_t i = 0; i < request.prompts.size(); ++i) {
@@ -214,8 +241,9 @@ Request RequestOf(const Arguments& arguments, const Config& config, const LayerG
   return request;
 }
 
-std::string LineOf(const Answer& answer, const Request& request) {
+std::string LineOf(const Answer& answer, size_t row, const Request& request) {
   Json line = Json::object();
+  if (request.choices > 1) line["choice"] = static_cast<int64_t>(row) % request.choices;
   if (request.tokenizer) line["text"] = answer.text();
   if (const Json calls = ToolCallsIn(request.tool_form, answer.text()); !calls.empty()) line["tool_calls"] = calls;
   line["output_ids"] = answer.ids();
@@ -260,7 +288,7 @@ void Write(Generator& generator, const Request& request, bool speaks) {
           return goes_on;
         }
         for (; printed < answers.size() && answers[printed].ended(); ++printed) {
-          std::cout << LineOf(answers[printed], request) << "\n" << std::flush;
+          std::cout << LineOf(answers[printed], printed, request) << "\n" << std::flush;
         }
         return goes_on;
       },
@@ -282,7 +310,8 @@ GenerationTimes WriteBest(Session& session, const Request& request, bool speaks)
   std::vector<Answer> answers = EmptyAnswers(request);
   for (size_t i = 0; i < found.size(); ++i) {
     for (const int64_t token : found[i]) answers[i].Take(token);
-    if (speaks) std::cout << (request.lines ? LineOf(answers[i], request) : answers[i].NewText()) << "\n" << std::flush;
+    if (speaks)
+      std::cout << (request.lines ? LineOf(answers[i], i, request) : answers[i].NewText()) << "\n" << std::flush;
   }
   return times;
 }
@@ -303,6 +332,7 @@ void Generate(const Arguments& arguments, Job& job) {
   const GenerateImages images(config, model.graph);
   Request request = RequestOf(arguments, config, model.graph, images, job);
   RefuseTooLong(request);
+  RepeatPrompts(request);
   if (request.beams) {
     request.beams->ends = request.rules.ends;
     CheckBeams(*request.beams, VocabularyOf(model.graph));
@@ -382,6 +412,9 @@ std::vector<Option> GenerateOptions() {
        .repeatable = true},
       {.name = "chat", .help = "a chat on standard input and output, even if these are not a terminal"},
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},
+      {.name = "n",
+       .value_name = "N",
+       .help = "so many answers to each prompt, each a JSON line, those of a prompt together; with --temperature"},
       {.name = "temperature", .value_name = "T", .help = "sample tokens at this temperature; by default 0: greedy"},
       {.name = "top-k", .value_name = "K", .help = "sample from the K most likely tokens only; by default 0: from all"},
       {.name = "top-p",

@@ -41,7 +41,7 @@ std::optional<BeamOptions> BeamOptionsOf(const Arguments& arguments) {
     return std::nullopt;
   }
   // What samples, what prints before the end is known, and what changes or cuts single hypotheses.
-  for (const char* name : {"temperature", "top-k", "top-p", "min-p", "repetition-penalty", "presence-penalty",
+  for (const char* name : {"n", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "presence-penalty",
                            "frequency-penalty", "seed", "stop", "stream", "chat"}) {
     if (arguments.has(name))
       throw InputError("--", name, " with --beams ", beams, ": beam search does not take it; leave out one of them");
