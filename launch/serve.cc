@@ -14,6 +14,7 @@
 #include "launch/layout.h"
 #include "launch/listening.h"
 #include "launch/model_source.h"
+#include "launch/serve_defaults.h"
 #include "launch/serve_gate.h"
 #include "launch/serve_training.h"
 #include "launch/served_model.h"
@@ -184,6 +185,7 @@ void Serve(const Arguments& arguments, Job& job) {
   ServedModel model = ModelOf(arguments, directory, text, VocabularyOf(planned.graph));
   UseImages(arguments, config, planned.graph, speaks, model);
   model.adapters = &names;
+  model.defaults = DefaultsOf(arguments, directory);
   const StopSignals signals(/*speaks=*/false);  // its text is of runs that save
   Gate gate(arguments.has("train"));
   Board board({.outputs = speaks ? arguments.values("board") : std::vector<std::string>(),
@@ -297,6 +299,7 @@ std::vector<Option> ServeOptions() {
       {.name = "drain-seconds",
        .value_name = "S",
        .help = "after SIGTERM, time for running answers to end; by default 30"}};
+  for (Option& option : DefaultsOptions()) options.push_back(std::move(option));
   for (Option& option : TrainingOptions()) options.push_back(std::move(option));
   return options;
 }

@@ -58,15 +58,18 @@ std::map<int64_t, double> BiasOf(Fields& fields, const ServedModel& model) {
 }
 
 Sampling SamplingOf(Fields& fields, const ServedModel& model) {
-  Sampling sampling{.temperature = fields.Number("temperature", 0, 2).value_or(1),
-                    .top_k = std::max<int64_t>(fields.Integer("top_k", -1, INT32_MAX).value_or(0), 0),
-                    .top_p = fields.Number("top_p", 0, 1).value_or(1),
-                    .min_p = fields.Number("min_p", 0, 1).value_or(0),
-                    .presence_penalty = fields.Number("presence_penalty", -2, 2).value_or(0),
-                    .frequency_penalty = fields.Number("frequency_penalty", -2, 2).value_or(0),
-                    .repetition_penalty = fields.Number("repetition_penalty", 0, 100).value_or(1),
-                    .bias = BiasOf(fields, model),
-                    .seed = SeedOf(fields)};
+  const GenerationDefaults& otherwise = model.defaults;
+  const auto top_k = fields.Integer("top_k", -1, INT32_MAX);
+  Sampling sampling{
+      .temperature = fields.Number("temperature", 0, 2).value_or(otherwise.temperature),
+      .top_k = std::max<int64_t>(top_k.value_or(otherwise.top_k), 0),
+      .top_p = fields.Number("top_p", 0, 1).value_or(otherwise.top_p),
+      .min_p = fields.Number("min_p", 0, 1).value_or(otherwise.min_p),
+      .presence_penalty = fields.Number("presence_penalty", -2, 2).value_or(otherwise.presence_penalty),
+      .frequency_penalty = fields.Number("frequency_penalty", -2, 2).value_or(otherwise.frequency_penalty),
+      .repetition_penalty = fields.Number("repetition_penalty", 0, 100).value_or(otherwise.repetition_penalty),
+      .bias = BiasOf(fields, model),
+      .seed = SeedOf(fields)};
   if (sampling.top_p == 0) fields.Fail("top_p", "wanted a probability above 0");
   if (sampling.repetition_penalty == 0) fields.Fail("repetition_penalty", "wanted a factor above 0");
   return sampling;
@@ -130,7 +133,7 @@ void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, Comp
   }
   const auto newer = fields.Integer("max_completion_tokens", 1, INT32_MAX),
              older = fields.Integer("max_tokens", 1, INT32_MAX);
-  request.max_tokens = newer ? *newer : older.value_or(fallback);
+  request.max_tokens = newer ? *newer : older.value_or(model.defaults.max_tokens.value_or(fallback));
   fields.Accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
 }
 

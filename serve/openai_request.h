@@ -12,6 +12,7 @@
 #include "generation/text/answer.h"
 #include "generation/text/image_prompts.h"
 #include "serve/adapter_names.h"
+#include "serve/generation_defaults.h"
 #include "serve/tool_calls.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -37,6 +38,7 @@ struct ServedModel {
   int64_t image_token = -1;          // of a model that sees; -1: it does not
   std::shared_ptr<const ImageReader> images = {};  // of its chats; nullptr: it takes none
   int64_t most_images = 0;                         // per request
+  GenerationDefaults defaults = {};
 };
 
 struct CompletionRequest {

@@ -47,11 +47,21 @@ class FakeService : public GenerationService {
     std::unique_lock lock(mutex_);
     came_.wait(lock, [this] { return !held_; });
     const CompletionRequest& request = generation.request;
+    sampling_ = request.sampling;
+    max_tokens_ = request.max_tokens;
     generation.listener->Fail(
         {.status = 499, .message = Concat(request.prompts.size(), " ", request.prompts[0].size())});
   }
   void Change(AdapterChange change) override { change.done(nullptr); }
   Metrics& metrics() override { return metrics_; }
+  Sampling sampling() {
+    const std::lock_guard lock(mutex_);
+    return sampling_;
+  }
+  int64_t max_tokens() {
+    const std::lock_guard lock(mutex_);
+    return max_tokens_;
+  }
   void Hold(bool held) {
     const std::lock_guard lock(mutex_);
     held_ = held;
@@ -62,6 +72,8 @@ class FakeService : public GenerationService {
   std::mutex mutex_;
   std::condition_variable came_;
   bool held_ = false;
+  Sampling sampling_;  // of the last request
+  int64_t max_tokens_ = 0;
   Metrics metrics_;
 };
 
@@ -69,12 +81,16 @@ class RoutesTest : public ::testing::Test {
  protected:
   std::shared_ptr<OneReply> Send(const std::string& method, const std::string& target, const Json& body = nullptr,
                                  const std::string& type = "application/json") {
+    return SendTo(routes_, method, target, body, type);
+  }
+  static std::shared_ptr<OneReply> SendTo(Routes& routes, const std::string& method, const std::string& target,
+                                          const Json& body, const std::string& type = "application/json") {
     auto reply = std::make_shared<OneReply>();
-    routes_.Handle({.method = method,
-                    .target = target,
-                    .headers = {{"host", "localhost"}, {"content-type", type}},
-                    .body = body.is_null() ? "" : JsonLine(body)},
-                   reply);
+    routes.Handle({.method = method,
+                   .target = target,
+                   .headers = {{"host", "localhost"}, {"content-type", type}},
+                   .body = body.is_null() ? "" : JsonLine(body)},
+                  reply);
     return reply;
   }
   HttpResponse Ask(const std::string& method, const std::string& target, const Json& body = nullptr,
@@ -138,6 +154,42 @@ TEST_F(RoutesTest, FieldsAreHonouredOrRefused) {
     more[name] = nullptr;
     EXPECT_EQ(Ask("POST", "/v1/chat/completions", more).status, 499) << name;
   }
+}
+
+TEST_F(RoutesTest, WhatARequestLeavesOutIsTheServersDefault) {
+  EXPECT_EQ(Ask("POST", "/v1/completions", prompt_).status, 499);
+  EXPECT_DOUBLE_EQ(service_.sampling().temperature, 1);
+  EXPECT_EQ(service_.max_tokens(), 16);
+
+  ServedModel model = model_;
+  model.defaults = {.temperature = 0.6,
+                    .top_p = 0.9,
+                    .min_p = 0.1,
+                    .presence_penalty = 0.5,
+                    .frequency_penalty = 0.25,
+                    .repetition_penalty = 1.1,
+                    .top_k = 20,
+                    .max_tokens = 7};
+  Routes routes(service_, model, callers_, "");
+  EXPECT_EQ(SendTo(routes, "POST", "/v1/completions", prompt_)->Await().status, 499);
+  const Sampling left_out = service_.sampling();
+  EXPECT_DOUBLE_EQ(left_out.temperature, 0.6);
+  EXPECT_DOUBLE_EQ(left_out.top_p, 0.9);
+  EXPECT_DOUBLE_EQ(left_out.min_p, 0.1);
+  EXPECT_DOUBLE_EQ(left_out.presence_penalty, 0.5);
+  EXPECT_DOUBLE_EQ(left_out.frequency_penalty, 0.25);
+  EXPECT_DOUBLE_EQ(left_out.repetition_penalty, 1.1);
+  EXPECT_EQ(left_out.top_k, 20);
+  EXPECT_EQ(service_.max_tokens(), 7);
+
+  Json more = prompt_;
+  more.update({{"temperature", 0}, {"top_p", 1}, {"top_k", -1}, {"max_tokens", 3}, {"repetition_penalty", 1}});
+  EXPECT_EQ(SendTo(routes, "POST", "/v1/completions", more)->Await().status, 499);
+  EXPECT_DOUBLE_EQ(service_.sampling().temperature, 0);
+  EXPECT_DOUBLE_EQ(service_.sampling().top_p, 1);
+  EXPECT_DOUBLE_EQ(service_.sampling().repetition_penalty, 1);
+  EXPECT_EQ(service_.sampling().top_k, 0);
+  EXPECT_EQ(service_.max_tokens(), 3);
 }
 
 // By their bytes, before templates and the tokenizer see them: the message says so.
