@@ -100,12 +100,16 @@ class Engine::Parts {
     RowRequest request{.prompt = std::move(row.prompt), .salt = adapters_.Salt(row.adapter, row.salt), .after = {}};
     if (row.after) request.after = *row.after / replicas_;
     if (images) request.contents = images->spans();
+    TRIREME_CHECK(row.top || !row.prompt_log_probs);
+    request.scores_prompt = row.prompt_log_probs;
+    const size_t scored = row.prompt_log_probs ? request.prompt.size() - 1 : 0;
     const int64_t id = SchedulerOf(replica).Add(std::move(request)) * replicas_ + replica;
     rows_[id] = {.sampling = std::move(row.sampling),
                  .stream = row.stream,
                  .top = row.top,
                  .log_prob_temperature = row.log_prob_temperature,
                  .adapter = row.adapter};
+    rows_[id].prompt_log_probs.resize(scored);
     if (row.json) rows_[id].json.emplace();
     rows_[id].images = std::move(images);
     adapters_.Use(row.adapter);
@@ -125,13 +129,13 @@ class Engine::Parts {
     const auto start = Clock::now();
     EngineStep step;
     for (Scheduler& scheduler : schedulers_) step.plans.push_back(scheduler.Plan());
-    step.sampled = Sampled(step.plans);
+    step.lines = LinesOf(step.plans);
     std::unique_ptr<StepPass> pass = PassOf(step);
     std::optional<StepPipeline::Done> done = pipeline_.Tick(std::move(step), std::move(pass));
     times_.stage_steps = pipeline_.stage_steps();
     times_.idle_stage_steps = pipeline_.idle_stage_steps();
     if (!done) return {};
-    std::vector<NewToken> tokens = Finish(done->step.sampled, done->logits);
+    std::vector<NewToken> tokens = Finish(done->step.lines, done->logits);
     for (size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i].Computed(done->step.plans[i]);
     for (NewToken& fresh : tokens) {
       SchedulerOf(fresh.row % replicas_).Append(fresh.row / replicas_, fresh.token);
@@ -170,6 +174,7 @@ class Engine::Parts {
     int64_t adapter = -1;
     std::optional<JsonGrammar> json = {};  // after the tokens so far
     std::optional<PlacedImages> images = {};
+    std::vector<std::vector<TokenLogProb>> prompt_log_probs = {};  // as far as they are known
   };
 
   // Nothing: the prompt has no images, and no token that would stand for one.
@@ -193,15 +198,17 @@ class Engine::Parts {
 
   Scheduler& SchedulerOf(int64_t replica) { return schedulers_[static_cast<size_t>(replica)]; }
 
-  // The rows that get a token, replica by replica.
-  std::vector<int64_t> Sampled(const std::vector<std::vector<RowStep>>& plans) const {
-    std::vector<int64_t> ids;
+  // As StepPass wants them, replica by replica.
+  std::vector<LogitLine> LinesOf(const std::vector<std::vector<RowStep>>& plans) const {
+    std::vector<LogitLine> lines;
     for (size_t replica = 0; replica < plans.size(); ++replica) {
       for (const RowStep& step : plans[replica]) {
-        if (step.samples) ids.push_back(step.row * replicas_ + static_cast<int64_t>(replica));
+        const int64_t id = step.row * replicas_ + static_cast<int64_t>(replica);
+        for (int64_t i = 0; i < step.scored; ++i) lines.push_back({.row = id, .prompt_token = step.past + i + 1});
+        if (step.samples) lines.push_back({.row = id});
       }
     }
-    return ids;
+    return lines;
   }
 
   // This rank's part of a step; nullptr: nothing to compute.
@@ -217,17 +224,17 @@ class Engine::Parts {
 
   // One rank of each replica samples; the sum over all ranks distributes the results. Rows that were ended in
   // the meantime get nothing.
-  std::vector<NewToken> Finish(const std::vector<int64_t>& sampled, const at::Tensor& logits) {
-    if (sampled.empty()) return {};
+  std::vector<NewToken> Finish(const std::vector<LogitLine>& lines, const at::Tensor& logits) {
+    if (lines.empty()) return {};
     std::optional<int64_t> top;  // log-probabilities in a line of numbers
-    for (const int64_t id : sampled) top = rows_.contains(id) ? std::max(top, rows_.at(id).top) : top;
+    for (const LogitLine& line : lines) top = rows_.contains(line.row) ? std::max(top, rows_.at(line.row).top) : top;
     const int64_t width = top ? 1 + 2 * *top : 0;
-    at::Tensor tokens = at::zeros({std::ssize(sampled)}, at::kLong);
-    at::Tensor log_probs = at::zeros({std::ssize(sampled), width}, at::kFloat);
-    if (logits.defined() && samples_) Sample(sampled, logits, tokens, log_probs);
+    at::Tensor tokens = at::zeros({std::ssize(lines)}, at::kLong);
+    at::Tensor log_probs = at::zeros({std::ssize(lines), width}, at::kFloat);
+    if (logits.defined() && samples_) Sample(lines, logits, tokens, log_probs);
     tokens = SumOverRanks(tokens);
     if (width > 0) log_probs = SumOverRanks(log_probs);
-    return ReadTokens(sampled, tokens, log_probs);
+    return ReadTokens(lines, tokens, log_probs);
   }
 
   at::Tensor SumOverRanks(const at::Tensor& mine) const {
@@ -254,42 +261,42 @@ class Engine::Parts {
   }
 
   // Only the tokens travel to the host.
-  void TakeLikeliest(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens) const {
+  void TakeLikeliest(const std::vector<LogitLine>& lines, const at::Tensor& logits, at::Tensor& tokens) const {
     const at::Tensor best = logits.argmax(-1).to(at::kCPU);
     const int64_t* next = best.data_ptr<int64_t>();
-    for (size_t i = 0; i < sampled.size(); ++i) {
-      if (sampled[i] % replicas_ == replica_) tokens.data_ptr<int64_t>()[i] = *next++;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].row % replicas_ == replica_) tokens.data_ptr<int64_t>()[i] = *next++;
     }
   }
 
-  // A row's next token, from its line of logits.
+  // A row's next token, or what one of its prompt is worth, from a line of logits.
   struct Draw {
-    int64_t id;
+    LogitLine line;
     const RowRules* row;
     std::span<float> logits;
     int64_t* token;
     float* numbers;
   };
 
-  // Lines of logits are those of this replica's sampled rows, in order.
-  void Sample(const std::vector<int64_t>& sampled, const at::Tensor& logits, at::Tensor& tokens,
+  // The logits have this replica's lines, in order.
+  void Sample(const std::vector<LogitLine>& lines, const at::Tensor& logits, at::Tensor& tokens,
               at::Tensor& log_probs) {
-    const bool greedy = std::ranges::all_of(sampled, [&](int64_t id) {
-      return id % replicas_ != replica_ || !rows_.contains(id) || IsGreedy(rows_.at(id));
+    const bool greedy = std::ranges::all_of(lines, [&](const LogitLine& line) {
+      return line.row % replicas_ != replica_ || !rows_.contains(line.row) || IsGreedy(rows_.at(line.row));
     });
-    if (logits.is_cuda() && greedy) return TakeLikeliest(sampled, logits, tokens);
+    if (logits.is_cuda() && greedy) return TakeLikeliest(lines, logits, tokens);
     const at::Tensor on_host = logits.to(at::kFloat).to(at::kCPU).contiguous();
     const auto vocabulary = static_cast<size_t>(on_host.size(1));
     float* next_line = on_host.data_ptr<float>();
     std::vector<Draw> draws;
-    for (size_t i = 0; i < sampled.size(); ++i) {
-      if (sampled[i] % replicas_ != replica_) continue;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].row % replicas_ != replica_) continue;
       float* line = std::exchange(next_line, next_line + vocabulary);
-      const auto row = rows_.find(sampled[i]);
+      const auto row = rows_.find(lines[i].row);
       if (row == rows_.end()) continue;
       float* numbers =
           log_probs.size(1) == 0 ? nullptr : log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
-      draws.push_back({sampled[i], &row->second, {line, vocabulary}, tokens.data_ptr<int64_t>() + i, numbers});
+      draws.push_back({lines[i], &row->second, {line, vocabulary}, tokens.data_ptr<int64_t>() + i, numbers});
     }
     // Rows with a grammar take turns: they share what was found out about it.
     const auto with_grammar = std::ranges::partition(draws, [](const Draw& draw) { return !draw.row->json; });
@@ -299,26 +306,43 @@ class Engine::Parts {
     for (const Draw& draw : with_grammar) Choose(draw);
   }
 
-  // The logits are changed. numbers: the token's log-probability, then pairs of a likely token and its own.
+  // The logits may change. numbers: the token's log-probability, then pairs of a likely token and its own.
   void Choose(const Draw& draw) {
     const RowRules& row = *draw.row;
     const std::span<float> logits = draw.logits;
     const Scheduler& scheduler = SchedulerOf(replica_);
-    const std::span<const int64_t> known(scheduler.tokens(draw.id / replicas_));
-    const auto prompt = static_cast<size_t>(scheduler.prompt_size(draw.id / replicas_));
+    const int64_t id = draw.line.row / replicas_;
+    const std::span<const int64_t> known(scheduler.tokens(id));
+    if (draw.line.prompt_token >= 0) {
+      const int64_t token = known[static_cast<size_t>(draw.line.prompt_token)];
+      return WriteLogProbs(LogProbs(logits, token, *row.top, row.log_prob_temperature), draw.numbers);
+    }
+    const auto prompt = static_cast<size_t>(scheduler.prompt_size(id));
     std::vector<float> own;  // the model's, before anything is adjusted
     if (row.top && (row.sampling.adjusts() || row.json)) own.assign(logits.begin(), logits.end());
     if (row.sampling.adjusts()) AdjustLogits(logits, row.sampling, known.first(prompt), known.subspan(prompt));
     if (row.json) json_tokens_->Restrict(logits, *row.json);
     *draw.token = ChooseToken(logits, row.sampling, row.stream, std::ssize(known));
     if (!row.top) return;
-    const std::vector<TokenLogProb> found =
-        LogProbs(own.empty() ? std::span<const float>(logits) : own, *draw.token, *row.top, row.log_prob_temperature);
-    draw.numbers[0] = found[0].log_prob;
+    WriteLogProbs(
+        LogProbs(own.empty() ? std::span<const float>(logits) : own, *draw.token, *row.top, row.log_prob_temperature),
+        draw.numbers);
+  }
+
+  static void WriteLogProbs(const std::vector<TokenLogProb>& found, float* numbers) {
+    numbers[0] = found[0].log_prob;
     for (size_t i = 1; i < found.size(); ++i) {
-      draw.numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24
-      draw.numbers[2 * i] = found[i].log_prob;
+      numbers[2 * i - 1] = static_cast<float>(found[i].token);  // exact: vocabularies are below 2^24
+      numbers[2 * i] = found[i].log_prob;
     }
+  }
+
+  static std::vector<TokenLogProb> ReadLogProbs(int64_t token, int64_t top, const float* numbers) {
+    std::vector<TokenLogProb> log_probs = {{token, numbers[0]}};
+    for (int64_t k = 0; k < top; ++k) {
+      log_probs.push_back({static_cast<int64_t>(numbers[2 * k + 1]), numbers[2 * k + 2]});
+    }
+    return log_probs;
   }
 
   // On every rank, so that each could sample the next one.
@@ -329,19 +353,24 @@ class Engine::Parts {
     fresh.complete = json->complete();
   }
 
-  std::vector<NewToken> ReadTokens(const std::vector<int64_t>& sampled, const at::Tensor& tokens,
-                                   const at::Tensor& log_probs) const {
+  // What is found of a prompt waits for the row's first token.
+  std::vector<NewToken> ReadTokens(const std::vector<LogitLine>& lines, const at::Tensor& tokens,
+                                   const at::Tensor& log_probs) {
     std::vector<NewToken> fresh;
-    for (size_t i = 0; i < sampled.size(); ++i) {
-      if (!rows_.contains(sampled[i])) continue;
-      NewToken one{.row = sampled[i], .token = tokens.data_ptr<int64_t>()[i]};
-      if (const std::optional<int64_t> top = rows_.at(sampled[i]).top) {
-        const float* numbers = log_probs.data_ptr<float>() + static_cast<int64_t>(i) * log_probs.size(1);
-        one.log_probs.push_back({one.token, numbers[0]});
-        for (int64_t k = 0; k < *top; ++k) {
-          one.log_probs.push_back({static_cast<int64_t>(numbers[2 * k + 1]), numbers[2 * k + 2]});
-        }
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto [id, prompt_token] = lines[i];
+      const auto found = rows_.find(id);
+      if (found == rows_.end()) continue;
+      RowRules& row = found->second;
+      const float* numbers = row.top ? log_probs[static_cast<int64_t>(i)].data_ptr<float>() : nullptr;
+      if (prompt_token >= 0) {
+        const int64_t token = SchedulerOf(id % replicas_).tokens(id / replicas_)[static_cast<size_t>(prompt_token)];
+        row.prompt_log_probs.at(static_cast<size_t>(prompt_token) - 1) = ReadLogProbs(token, *row.top, numbers);
+        continue;
       }
+      NewToken one{.row = id, .token = tokens.data_ptr<int64_t>()[i]};
+      if (row.top) one.log_probs = ReadLogProbs(one.token, *row.top, numbers);
+      one.prompt_log_probs = std::exchange(row.prompt_log_probs, {});
       fresh.push_back(std::move(one));
     }
     return fresh;

@@ -46,6 +46,7 @@ struct EngineRow {
   Sampling sampling = {};
   int64_t stream = 0;                 // its random numbers: a row of the same seed and stream samples the same
   std::optional<int64_t> top = {};    // log-probabilities: of the token, and of this many most likely ones
+  bool prompt_log_probs = false;      // the same of the prompt's tokens; needs top, and takes nothing from the cache
   double log_prob_temperature = 1;    // that log-probabilities are at
   std::string salt = {};              // rows of different salts share no part of the cache
   std::optional<int64_t> after = {};  // a row with the same prompt, which this one's start may reuse
@@ -59,6 +60,8 @@ struct NewToken {
   int64_t token = 0;
   std::vector<TokenLogProb> log_probs = {};  // if requested: of the token, then of the most likely ones
   bool complete = false;                     // of a row of JSON: its object ends with it
+  // With the first token of a row that requested them: of each of the prompt's tokens from the second on.
+  std::vector<std::vector<TokenLogProb>> prompt_log_probs = {};
 };
 
 struct EngineTimes {                          // of this rank's passes

@@ -6,6 +6,11 @@
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr int64_t kMostScored = 256;  // tokens of a row in a step: each has a line of logits
+
+}  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options) : options_(options), pool_(options.blocks) {
   if (options.max_rows > options.max_batched_tokens) {
@@ -32,7 +37,8 @@ int64_t Scheduler::Add(RowRequest request) {
                   .prompt = size,
                   .salt = std::move(request.salt),
                   .after = request.after,
-                  .contents = std::move(request.contents)};
+                  .contents = std::move(request.contents),
+                  .scores_prompt = request.scores_prompt};
   waiting_.insert(next_);
   return next_++;
 }
@@ -81,14 +87,16 @@ std::vector<RowStep> Scheduler::Plan() {
 void Scheduler::Schedule(int64_t id) {
   Row& row = rows_.at(id);
   if (row.in_flight || plan_.size() >= most_rows_) return;
-  const int64_t count = WithoutCut(row, std::min(row.missing(), budget_));
+  const int64_t most = row.scores() ? std::min(budget_, kMostScored) : budget_;
+  const int64_t count = WithoutCut(row, std::min(row.missing(), most));
   if (count == 0 || !Reserve(id, row.computed + count)) return;
   budget_ -= count;
   plan_.push_back({.row = id,
                    .past = row.computed,
                    .fresh = count,
                    .samples = count == row.missing(),
-                   .decodes = row.computed >= row.prompt && row.missing() == 1});
+                   .decodes = row.computed >= row.prompt && row.missing() == 1,
+                   .scored = row.scores() ? std::min(count, row.prompt - 1 - row.computed) : 0});
 }
 
 // Without the beginning of an image that would be cut: in a step of its own it may be whole.
@@ -185,7 +193,7 @@ std::vector<int64_t> Scheduler::KeyOf(const Row& row, int64_t block) const {
 // The last token is always computed: its logits are wanted.
 void Scheduler::MatchPrefix(Row& row) {
   row.prefix = pool_.Root(SaltOf(row));
-  if (!options_.prefix_cache) return;
+  if (!options_.prefix_cache || row.scores()) return;
   for (int64_t block = 0; (block + 1) * options_.block_size < std::ssize(row.tokens); ++block) {
     const auto found = pool_.Find(row.prefix, KeyOf(row, block));
     if (!found) break;

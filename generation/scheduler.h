@@ -45,6 +45,7 @@ struct RowRequest {
   std::string salt = {};                   // rows of different salts share no blocks
   std::optional<int64_t> after = {};       // a row of the same prompt: waits until that one's is computed
   std::vector<ContentSpan> contents = {};  // in the prompt's order; rows share only blocks with the same
+  bool scores_prompt = false;              // logits of all its tokens are wanted: none is taken from the cache
 };
 
 struct RowStep {
@@ -53,6 +54,7 @@ struct RowStep {
   int64_t fresh = 0;     // tokens to compute now
   bool samples = false;  // its last known token is among them: the next one can be sampled
   bool decodes = false;  // of one token, after its prompt
+  int64_t scored = 0;    // so many of the first tokens predict one of the prompt, whose logits are wanted
 };
 
 struct SchedulerCounts {
@@ -101,6 +103,7 @@ class Scheduler {
     std::string salt;
     std::optional<int64_t> after;
     std::vector<ContentSpan> contents = {};
+    bool scores_prompt = false;
     int64_t computed = 0;
     std::vector<int32_t> blocks = {};
     int64_t published = 0;         // blocks whose prefix is known
@@ -110,6 +113,8 @@ class Scheduler {
     bool preempted = false;        // since that step was planned
 
     int64_t missing() const { return static_cast<int64_t>(tokens.size()) - computed; }
+    // Until its first token is there: what is computed again later is known.
+    bool scores() const { return scores_prompt && static_cast<int64_t>(tokens.size()) == prompt; }
   };
 
   int64_t BlocksFor(int64_t tokens) const;

@@ -75,6 +75,7 @@ StepPass::StepPass(const std::vector<RowStep>& step, const Scheduler& scheduler,
   ImagesOfStep seen(images);
   for (const RowStep& row : step) {
     const std::vector<int64_t>& known = scheduler.tokens(row.row);
+    for (int64_t i = 0; i < row.scored; ++i) last.push_back(std::ssize(tokens) + i);
     rows.rows.push_back({.past = row.past, .fresh = row.fresh, .blocks = scheduler.blocks(row.row)});
     for (int64_t i = row.past; i < row.past + row.fresh; ++i) {
       tokens.push_back(known[static_cast<size_t>(i)]);

@@ -28,7 +28,9 @@ struct StepPass {
   void MoveTo(const at::Device& device);
 
   PassInput input;
-  at::Tensor wanted;  // the last token of each row that samples; the first token if none does
+  // Row by row: the tokens that predict one of a prompt that is scored, then the last one of a row that samples; the
+  // first token if there are none.
+  at::Tensor wanted;
   PagedRows rows;
   std::unique_ptr<const PassAdapters> adapters;  // of the rows; nullptr: none uses any
 };

@@ -22,10 +22,16 @@ namespace trireme {
 class Session;
 class StageWork;
 
+// What a line of logits is for.
+struct LogitLine {
+  int64_t row = 0;            // the engine's id
+  int64_t prompt_token = -1;  // which token of its prompt is scored; -1: the row gets a token
+};
+
 // A step of all data-parallel ranks, the same on every rank.
 struct EngineStep {
   std::vector<std::vector<RowStep>> plans;  // by data-parallel rank
-  std::vector<int64_t> sampled;             // the engine's ids of the rows that get a token
+  std::vector<LogitLine> lines;             // data-parallel rank by data-parallel rank
 };
 
 class StepPipeline {

@@ -1,6 +1,7 @@
 #include "serve/openai_reply.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "generation/engine.h"
@@ -38,6 +39,7 @@ class OpenAiReply : public Listener {
         id_((chat_ ? "chatcmpl-" : "cmpl-") + net::Hex(net::RandomBytes(12))),
         created_(UnixSeconds()),
         parallel_calls_(request.parallel_calls),
+        scored_(request.prompt_log_probs ? request.prompts : std::vector<std::vector<int64_t>>()),
         prompts_(request.token_ids ? request.prompts : std::vector<std::vector<int64_t>>()),
         choices_(request.prompts.size() * static_cast<size_t>(request.n)) {
     for (Choice& choice : choices_) {
@@ -63,6 +65,7 @@ class OpenAiReply : public Listener {
   void Token(size_t index, const NewToken& token, const std::string& text) override {
     Choice& choice = choices_[index];
     if (!prompts_.empty()) choice.ids.push_back(token.token);
+    if (!scored_.empty() && choice.tokens.empty()) AddPrompt(index, token.prompt_log_probs);
     Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
     if (choice.tools) return Give(index, choice.tools->Take(text), std::move(log_probs));
     Give(index, {.content = text, .calls = {}}, std::move(log_probs));
@@ -107,6 +110,24 @@ class OpenAiReply : public Listener {
     std::optional<ToolCallReader> tools = {};
     Json calls = Json::array();     // as answers show them
     std::vector<int64_t> ids = {};  // with the end token, if they are asked for
+
+    void Note(const std::string& text, Json log_prob, Json likely, int64_t characters) {
+      tokens.push_back(text);
+      token_log_probs.push_back(std::move(log_prob));
+      top.push_back(std::move(likely));
+      offsets.push_back(std::exchange(offset, offset + characters));
+    }
+    // The first tokens of another choice.
+    void TakePrompt(const Choice& other, size_t count) {
+      const auto of = [count](const Json& list) {
+        return Json(Json::array_t(list.begin(), list.begin() + static_cast<int64_t>(count)));
+      };
+      tokens = of(other.tokens);
+      token_log_probs = of(other.token_log_probs);
+      top = of(other.top);
+      offsets = of(other.offsets);
+      offset = other.offsets.at(count);  // of its first new token
+    }
   };
 
   // Text and calls that became certain, with the log-probabilities of the token that made them so.
@@ -180,24 +201,45 @@ class OpenAiReply : public Listener {
       if (!stream_) choice.log_probs.push_back(entry);
       return {{"content", Json::array({entry})}, {"refusal", nullptr}};
     }
-    const std::string text = TextOf(token.token);
-    Json likely = Json::object();
-    for (size_t i = 1; i < token.log_probs.size(); ++i) {
-      likely[TextOf(token.log_probs[i].token)] = std::max(token.log_probs[i].log_prob, kLeastLogProb);
-    }
-    const float log_prob = std::max(token.log_probs.at(0).log_prob, kLeastLogProb);
-    const int64_t offset = choice.offset;
-    choice.offset += Characters(text);
     if (!stream_) {
-      choice.tokens.push_back(text);
-      choice.token_log_probs.push_back(log_prob);
-      choice.top.push_back(likely);
-      choice.offsets.push_back(offset);
+      NoteToken(choice, token.log_probs);
+      return nullptr;  // for the end
     }
+    const std::string text = TextOf(token.token);
+    const Json likely = Likely(token.log_probs);
+    const float log_prob = std::max(token.log_probs.at(0).log_prob, kLeastLogProb);
+    const int64_t offset = std::exchange(choice.offset, choice.offset + Characters(text));
     return {{"tokens", Json::array({text})},
             {"token_logprobs", Json::array({log_prob})},
             {"top_logprobs", Json::array({likely})},
             {"text_offset", Json::array({offset})}};
+  }
+
+  // Of the prompt that is repeated, before the first new token; nothing is known of its first token. The choices of a
+  // prompt have it in common, and the first one is the first to get a token.
+  void AddPrompt(size_t index, const std::vector<std::vector<TokenLogProb>>& log_probs) {
+    const size_t choices = choices_.size() / scored_.size();
+    Choice& choice = choices_[index];
+    if (index % choices != 0) {
+      choice.TakePrompt(choices_[index - index % choices], scored_[index / choices].size());
+      return;
+    }
+    const std::string first = TextOf(scored_[index / choices].front());
+    choice.Note(first, nullptr, nullptr, Characters(first));
+    for (const std::vector<TokenLogProb>& one : log_probs) NoteToken(choice, one);
+  }
+
+  void NoteToken(Choice& choice, const std::vector<TokenLogProb>& log_probs) const {
+    const std::string text = TextOf(log_probs.at(0).token);
+    choice.Note(text, std::max(log_probs[0].log_prob, kLeastLogProb), Likely(log_probs), Characters(text));
+  }
+
+  Json Likely(const std::vector<TokenLogProb>& log_probs) const {
+    Json likely = Json::object();
+    for (size_t i = 1; i < log_probs.size(); ++i) {
+      likely[TextOf(log_probs[i].token)] = std::max(log_probs[i].log_prob, kLeastLogProb);
+    }
+    return likely;
   }
 
   // Where vLLM has them: a chat's prompt is the answer's, that of a completion its choice's.
@@ -247,6 +289,7 @@ class OpenAiReply : public Listener {
   const std::string id_;
   const int64_t created_;
   const bool parallel_calls_;
+  const std::vector<std::vector<int64_t>> scored_;   // prompts, if they are repeated with log-probabilities
   const std::vector<std::vector<int64_t>> prompts_;  // if token ids are asked for
   bool started_ = false;                             // events are on their way: errors are events, too
   std::vector<Choice> choices_;

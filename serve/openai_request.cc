@@ -383,7 +383,9 @@ CompletionRequest ReadCompletion(const Json& body, const ServedModel& model) {
   ReadCommon(fields, model, 16, request);
   request.top = fields.Integer("logprobs", 0, kMostTop);
   const bool echo = fields.Switch("echo").value_or(false);
-  if (echo && request.top) fields.Fail("echo", "together with logprobs is not supported");
+  request.prompt_log_probs = echo && request.top;
+  if (request.prompt_log_probs && request.stream)
+    fields.Fail("echo", "together with logprobs is only for requests without stream");
   fields.Refuse("suffix", "is not supported");
   if (const auto best = fields.Integer("best_of", 1, kMostChoices); best && *best != request.n) {
     fields.Fail("best_of", "only the value of n is supported");

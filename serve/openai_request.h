@@ -52,6 +52,7 @@ struct CompletionRequest {
   int64_t max_tokens = 0;  // by prompt: no more than its context leaves
   Sampling sampling = {};
   std::optional<int64_t> top = {};  // log-probabilities, and of how many likely tokens
+  bool prompt_log_probs = false;    // of the repeated prompts, too
   AnswerRules rules = {};
   bool stream = false, include_usage = false;
   std::string cache_salt = {};

@@ -192,6 +192,7 @@ void Service::CollectAdds(Events& events) {
                            {"n", request.n},
                            {"sampling", SamplingJson(request.sampling)},
                            {"top", request.top ? Json(*request.top) : Json(nullptr)},
+                           {"prompt_log_probs", request.prompt_log_probs},
                            {"salt", active->generation.salt},
                            {"adapter", request.adapter},
                            {"json", request.json},

@@ -88,6 +88,7 @@ void Service::AddRows(const Json& add, const std::vector<int64_t>& prompt, const
                                      .sampling = SamplingOfJson(add["sampling"]),
                                      .stream = choice,
                                      .top = add["top"].is_null() ? std::nullopt : std::optional<int64_t>(add["top"]),
+                                     .prompt_log_probs = choice == 0 && add["prompt_log_probs"].get<bool>(),
                                      .salt = add["salt"],
                                      .after = first,
                                      .adapter = add["adapter"],

@@ -103,6 +103,36 @@ std::vector<Written> OneByOne(Session& session, const std::vector<Wish>& wishes)
   return written;
 }
 
+// Written rows as prompts: their last tokens, and the log-probabilities that those have as part of a prompt.
+std::vector<Written> Score(Session& session, const std::vector<Wish>& wishes, const std::vector<Written>& written,
+                           const EngineOptions& options, SchedulerCounts* counts = nullptr) {
+  Engine engine(session, options);
+  std::vector<Written> scored(wishes.size());
+  std::map<int64_t, size_t> wish_of;
+  std::vector<Tokens> prompts;
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    prompts.push_back(wishes[i].prompt);
+    prompts[i].insert(prompts[i].end(), written[i].tokens.begin(), written[i].tokens.end());
+    wish_of[engine.Add({.prompt = prompts[i], .top = 2, .prompt_log_probs = true})] = i;
+  }
+  while (!engine.idle()) {
+    for (const NewToken& fresh : engine.Step()) {
+      const size_t wish = wish_of.at(fresh.row);
+      const auto& found = fresh.prompt_log_probs;
+      EXPECT_EQ(found.size() + 1, prompts[wish].size());
+      for (size_t k = wishes[wish].prompt.size() - 1; k < found.size(); ++k) {
+        EXPECT_EQ(found[k].size(), 3u);
+        EXPECT_GE(found[k][1].log_prob, found[k][0].log_prob) << "the likeliest";
+        scored[wish].tokens.push_back(found[k][0].token);
+        scored[wish].log_probs.push_back(found[k][0].log_prob);
+      }
+      engine.End(fresh.row);
+    }
+  }
+  if (counts != nullptr) *counts = engine.counts();
+  return scored;
+}
+
 // The training pass's log-probabilities of the written tokens, on every rank.
 std::vector<std::vector<float>> TrainingLogProbs(Session& session, const std::vector<Wish>& wishes,
                                                  const std::vector<Written>& written) {
@@ -173,6 +203,24 @@ void ExpectTheSameTokens(Session& session) {
   }
 }
 
+// In steps of few tokens, beside others, and where rows are preempted and computed again.
+void ExpectPromptsHaveTheLogProbsOfAnswers(Session& session) {
+  const std::vector<Wish> wishes = Wishes();
+  const std::vector<Written> wanted = OneByOne(session, wishes);
+  for (const EngineOptions& options :
+       {EngineOptions{.max_rows = 16}, EngineOptions{.max_rows = 5, .max_batched_tokens = 11, .block_size = 8},
+        EngineOptions{.max_rows = 6, .max_total_tokens = 128, .block_size = 4}}) {
+    const std::vector<Written> found = Score(session, wishes, wanted, options);
+    for (size_t i = 0; i < wishes.size(); ++i) {
+      EXPECT_EQ(found[i].tokens, wanted[i].tokens);
+      ASSERT_EQ(found[i].log_probs.size(), wanted[i].log_probs.size());
+      for (size_t k = 0; k < found[i].log_probs.size(); ++k) {
+        EXPECT_NEAR(found[i].log_probs[k], wanted[i].log_probs[k], 2e-4) << "row " << i << " token " << k;
+      }
+    }
+  }
+}
+
 std::vector<std::vector<std::string>> Layouts(bool experts) {
   if (TestJob().world() == 1) return {{}};
   std::vector<std::vector<std::string>> layouts = {{"parallel.tensor=2", "parallel.pipeline=2"}, {"parallel.tensor=2"}};
@@ -189,6 +237,12 @@ TEST(Engine, TokensDoNotDependOnNeighbours) {
 TEST(Engine, TokensOverLatentsDoNotDependOnNeighbours) {
   const ModelFolder model(kLatents);
   for (const std::vector<std::string>& layout : Layouts(true)) ExpectTheSameTokens(*Open(model, layout));
+}
+
+TEST(Engine, PromptsHaveTheLogProbabilitiesOfAnswers) {
+  const ModelFolder model(kHeads);
+  for (const std::vector<std::string>& layout : Layouts(false))
+    ExpectPromptsHaveTheLogProbsOfAnswers(*Open(model, layout));
 }
 
 // With two groups of rows both stages always have one to compute, but for the first and the last step.
