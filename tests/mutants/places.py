@@ -80,6 +80,28 @@ def read_all(folder):
     return mutants
 
 
+def is_balanced(text):
+    depth = 0
+    for letter in re.sub(r"'[^']*'|\"[^\"]*\"", "", text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def flaw(mutant):
+    """Why the compiler would refuse the text wherever it stands; empty: it may take it."""
+    original, mistake = " ".join(mutant.original), " ".join(mutant.mistake)
+    if not original:
+        return "has no text"
+    if not is_balanced(original) or not is_balanced(mistake):
+        return "opens brackets that it does not close, or the other way round"
+    if original[-1] not in ";}":
+        return "" if mistake else "has no expression in place of one"
+    declares = re.match(r"(?!return\b)(const )?[\w:<>, ]+[ &*]+\w+ = ", original)
+    return "declares a name, which would end with its branch; take the expression alone" if declares else ""
+
+
 def place_of(mutant, text):
     begin = text.find(mutant.after) if mutant.after else 0
     pattern = r"\s+".join(re.escape(word) for line in mutant.original for word in line.split())
