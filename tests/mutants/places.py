@@ -89,15 +89,25 @@ def is_balanced(text):
     return depth == 0
 
 
-def flaw(mutant):
-    """Why the compiler would refuse the text wherever it stands; empty: it may take it."""
-    original, mistake = " ".join(mutant.original), " ".join(mutant.mistake)
+OPERATORS = r"(&&|\|\||==|!=|<=|>=|\+|-|\*|/|%|<|>|\?|:|,|=)"
+
+
+def flaw(mutant, source):
+    """Why the compiler would refuse the mutant in its file's text; empty: it may take it."""
+    original, mistake = (re.sub(r"/\*.*?\*/ *", "", " ".join(text)) for text in (mutant.original, mutant.mistake))
     if not original:
         return "has no text"
     if not is_balanced(original) or not is_balanced(mistake):
         return "opens brackets that it does not close, or the other way round"
     if original[-1] not in ";}":
+        if re.match(r"(if|for|while|return)\b", original):
+            return "begins a statement and does not end it"
+        if re.search(OPERATORS + r"$", original) or re.match(r"(&&|\|\||==|!=|<=|>=|/|%|\?|:|,|=)", original):
+            return "is half an expression"
         return "" if mistake else "has no expression in place of one"
+    before = re.sub(r"//[^\n]*$", "", source[:place_of(mutant, source)[0]], flags=re.MULTILINE).rstrip()
+    if not before.endswith((";", "{", "}", ")", ":", "else")):
+        return "ends a statement that it does not begin"
     declares = re.match(r"(?!return\b)(const )?[\w:<>, ]+[ &*]+\w+ = ", original)
     return "declares a name, which would end with its branch; take the expression alone" if declares else ""
 
