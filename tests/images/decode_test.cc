@@ -108,6 +108,36 @@ TEST(Decode, FormatIsToldByContent) {
   EXPECT_NE(ErrorOf([&] { DecodeImage(text, "a.jpg"); }).find("none of JPEG, PNG, WebP, GIF, BMP"), std::string::npos);
 }
 
+void PutNumbers(std::vector<uint8_t>& bytes, int size, std::initializer_list<int64_t> numbers) {
+  for (const int64_t number : numbers) {
+    for (int i = 0; i < size; ++i) bytes.push_back(static_cast<uint8_t>(number >> 8 * i));
+  }
+}
+
+// 1 x 2 pixels of 5 bits a colour: the brightest red above the brightest blue. A negative height: from above.
+TEST(Decode, BitmapsFromAboveAndOfFiveBits) {
+  for (const bool from_above : {true, false}) {
+    std::vector<uint8_t> file = {'B', 'M'};
+    PutNumbers(file, 4, {62, 0, 54, 40, 1, from_above ? -2 : 2});
+    PutNumbers(file, 2, {1, 16});
+    PutNumbers(file, 4, {0, 8, 0, 0, 0, 0});
+    PutNumbers(file, 4, {31 << 10, 31});
+    const Image image = DecodeImage(file, "it");
+    const std::vector<uint8_t> red = {255, 0, 0}, blue = {0, 0, 255};
+    const uint8_t *upper = image.row(0), *lower = image.row(1);
+    EXPECT_EQ(std::vector<uint8_t>(upper, upper + 3), from_above ? red : blue);
+    EXPECT_EQ(std::vector<uint8_t>(lower, lower + 3), from_above ? blue : red);
+  }
+}
+
+TEST(Decode, AFramesOwnColoursCount) {
+  std::vector<uint8_t> file = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0};
+  file.insert(file.end(), 6, 0);                                      // two colours of all frames: black
+  PutNumbers(file, 1, {',', 0, 0, 0, 0, 1, 0, 1, 0, 0x80});           // one pixel, two colours of its own
+  PutNumbers(file, 1, {1, 2, 3, 10, 20, 30, 2, 2, 0x4c, 1, 0, ';'});  // codes of 3 bits: begin, colour 1, end
+  EXPECT_EQ(DecodeImage(file, "it").rgb, (std::vector<uint8_t>{10, 20, 30}));
+}
+
 TEST(Orientation, IsAppliedAsItsNumberSays) {
   Image stored(2, 3);  // a b / c d / e f
   for (size_t i = 0; i < 6; ++i) stored.rgb[3 * i] = static_cast<uint8_t>('a' + i);
@@ -122,6 +152,11 @@ TEST(Orientation, IsAppliedAsItsNumberSays) {
     }
     EXPECT_EQ(text, expected[static_cast<size_t>(orientation - 1)]) << orientation;
   }
+}
+
+TEST(ImageSource, Base64HasTwoAlphabets) {
+  EXPECT_EQ(FromBase64("+/+/", "it"), (std::vector<uint8_t>{0xfb, 0xff, 0xbf}));
+  EXPECT_EQ(FromBase64("-_-_", "it"), FromBase64("+/+/", "it"));
 }
 
 TEST(ImageSource, OfDataUrlsAndPaths) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -95,6 +96,8 @@ TEST(Tiles, StandOneBelowTheOther) {
   EXPECT_EQ(cut.row(1)[0], 12);  // the first tile's second row
   EXPECT_EQ(cut.row(2)[0], 6);   // the second tile, from column 2 on
   EXPECT_EQ(cut.row(3)[5], 23);
+  const Image whole = Resize(image, 2, 2);  // the last tile
+  EXPECT_TRUE(std::equal(whole.rgb.begin(), whole.rgb.end(), cut.row(4)));
   const ImageGrid grid = ImageProcessor({.patch_size = 1, .tiles = TileSettings{.side = 2}}).GridFor({4, 2}, "it");
   EXPECT_EQ(grid, (ImageGrid{3, 2, 2}));
 }

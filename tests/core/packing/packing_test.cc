@@ -2,6 +2,7 @@
 // their definition, and parts of a matrix that decode to the parts of the whole.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -127,6 +128,58 @@ TEST(Packing, HasTheBytesOfInt8) {
   EXPECT_EQ(decoded[3 * kColumns], 0.0F);
 }
 
+// A scale of 127 leaves the values as they are.
+TEST(Packing, HalvesOfInt8GoToTheEvenCode) {
+  std::vector<float> values(kRows * kColumns);
+  std::ranges::copy(std::vector<float>{127, 62.5F, 63.5F, -62.5F}, values.begin());
+  const std::vector<uint8_t> bytes = Pack(PartsOf(kInt8Storage, kWhole), values);
+  const std::vector<int> codes = {127, 62, 64, -62};
+  for (size_t i = 0; i < codes.size(); ++i) EXPECT_EQ(static_cast<int8_t>(bytes[i]), codes[i]) << i;
+}
+
+// A third of the value is between two codes: its product with the inverse of 3 above their middle, its quotient below.
+TEST(Packing, OnlyTheLastBlockDividesByItsScale) {
+  std::vector<float> values(kRows * kColumns);
+  for (const size_t begin : {size_t{0}, size_t{192}}) {  // a full block, and the last one, which is not
+    values[begin] = 3;
+    values[begin + 1] = 1.1679376363754272F;
+  }
+  const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kNf4, .block = 64, .nested = false}, kWhole);
+  const std::vector<uint8_t> bytes = Pack(parts, values);
+  EXPECT_EQ(bytes[0], 15 << 4 | 12);
+  EXPECT_EQ(bytes[96], 15 << 4 | 11);
+}
+
+TEST(Packing, DecodedHalvesOfBf16GoToTheEvenNumber) {
+  std::vector<float> values(kRows * kColumns);
+  values[0] = 1 + 1.0F / 256;   // between 1 and 1 + 1 / 128
+  values[64] = 1 + 3.0F / 256;  // between that and 1 + 2 / 128
+  const PackedParts parts = PartsOf({.kind = PackedStorage::Kind::kNf4, .block = 64, .nested = false}, kWhole);
+  const std::vector<uint8_t> bytes = Pack(parts, values);
+  std::vector<uint16_t> decoded(values.size());
+  DecodeRows(parts.parts.front(), parts.storage, bytes.data(), 0, kRows, decoded.data());
+  EXPECT_EQ(decoded[0], 0x3F80);
+  EXPECT_EQ(decoded[64], 0x3F82);
+  EXPECT_EQ(decoded[1], 0);
+}
+
+// More blocks than share a scale of scales: 256 of small weights, then 44 of large ones.
+TEST(Packing, NestedScalesOfALargeMatrixHaveScalesOfTheirOwn) {
+  constexpr int64_t kManyRows = 300, kFew = 32;
+  const PackedStorage storage{.kind = PackedStorage::Kind::kNf4, .block = kFew, .nested = true};
+  const PackedPart part = WholeMatrix("w.weight", kManyRows, kFew, storage);
+  std::vector<float> values(kManyRows * kFew), decoded(values.size());
+  for (int64_t row = 0; row < kManyRows; ++row) values[static_cast<size_t>(row * kFew)] = row < 256 ? 1 : 50;
+  const std::vector<float> scales = ScalesOf(values, kFew);
+  std::vector<uint8_t> bytes(static_cast<size_t>(PlaceParts(storage, {part}).bytes));
+  PackRows(part, storage, {0, values}, scales, bytes.data());
+  StoreScales(part, storage, NestScales(scales, Mean(scales)), bytes.data());
+  DecodeRows(part, storage, bytes.data(), 0, kManyRows, decoded.data());
+  for (const int64_t row : {0, 255, 256, 299}) {
+    EXPECT_NEAR(decoded[static_cast<size_t>(row * kFew)], row < 256 ? 1 : 50, 0.1) << row;
+  }
+}
+
 // 448 is what the largest of a row may become, and its scale a power of two. Codes lie as the matrix does, then the
 // scales.
 TEST(Packing, HasTheBytesOfFp8) {
@@ -135,6 +188,7 @@ TEST(Packing, HasTheBytesOfFp8) {
   values[1] = -1.0625F;         // 68, between 64 and 72: to the even code
   values[2] = 1.1875F;          // 76, between 72 and 80
   values[3] = 1e-4F;            // 0.0064, between 3 and 4 units of 2^-9
+  values[4] = 1.15e-4F;         // 0.0074, nearer to 4
   values[kColumns] = 7.03125F;  // a little beyond: the next scale
   const PackedParts parts = PartsOf(kFp8Storage, kWhole);
   ASSERT_EQ(parts.bytes, 208 + 4 * kRows);
@@ -143,6 +197,7 @@ TEST(Packing, HasTheBytesOfFp8) {
   EXPECT_EQ(bytes[1], 0x80 | 0x68);
   EXPECT_EQ(bytes[2], 0x6A);
   EXPECT_EQ(bytes[3], 3);
+  EXPECT_EQ(bytes[4], 4);
   EXPECT_EQ(bytes[kColumns], 0x76);  // 225 becomes 224
   const std::vector<float> decoded = Decoded(parts, bytes, kWhole);
   EXPECT_EQ(decoded[0], 7);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
 
 #include "core/base/error.h"
@@ -110,6 +111,32 @@ TEST(PairLosses, ConstantsWherePolicyAndReferenceAgree) {
       ASSERT_TRUE(wanted.contains(loss.name)) << loss.name;
       EXPECT_NEAR(loss.function(same, how).value, wanted.at(loss.name), 1e-12) << loss.name;
     }
+  }
+}
+
+const PairLoss& Named(std::span<const PairLoss> losses, const std::string& name) {
+  for (const PairLoss& loss : losses) {
+    if (name == loss.name) return loss;
+  }
+  throw RuntimeError("no ", name);
+}
+
+TEST(PairLosses, HingesPullNoFurtherThanTheirMargin) {
+  PairScores apart = kPair;
+  apart.chosen = apart.rejected + apart.reference_chosen - apart.reference_rejected + 20;
+  const PairGradient dpo = Named(DpoLosses(), "hinge").function(apart, {.beta = 0.3});
+  EXPECT_EQ(dpo.value, 0);
+  EXPECT_EQ(dpo.chosen, 0);
+  EXPECT_EQ(dpo.rejected, 0);
+  EXPECT_EQ(Named(CpoLosses(), "hinge").function({.chosen = 20}, {.beta = 0.3}).value, 0);
+}
+
+// -log σ(beta · (mean of the chosen one - mean of the rejected one) - gamma).
+TEST(PairLosses, SimPoWantsItsMarginWhateverBetaIs) {
+  for (const double beta : {0.5, 2.0}) {
+    const double margin = beta * (-21.5 / 9 + 17.25 / 7) - 0.75;
+    EXPECT_NEAR(Named(CpoLosses(), "simpo").function(kPair, {.beta = beta, .simpo_gamma = 0.75}).value,
+                -LogSigmoid(margin), 1e-12);
   }
 }
 

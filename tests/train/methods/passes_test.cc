@@ -123,10 +123,70 @@ TEST_F(PassesTest, AnObjectivesStateIsMovedByTheBatchesThatItTrains) {
   const std::vector<double> before = pass.state();
   EXPECT_NEAR(pass.Evaluate(list).metrics.at("delta"), before[0], 1e-6);
   EXPECT_EQ(pass.state(), before) << "evaluations move nothing";
+  const std::vector<double> seen = {0.5, 24};
+  EXPECT_EQ(trainer.objective().NextState(seen, HUGE_VAL, 4), seen) << "a batch that overflows is none of the mean";
+  EXPECT_EQ(trainer.objective().NextState(seen, 0, 8), (std::vector<double>{0.375, 32}));
   Update(trainer);
-  pass.Restore({0.5, 24});
+  pass.Restore(seen);
   pass.Pass(list, all, 3);
   EXPECT_EQ(pass.state()[1], 32) << "it goes on from what was restored";
+}
+
+// Its rows are the answers of pairs, half of them good.
+TEST_F(PassesTest, AJudgedAnswerWeighsByItsKind) {
+  const Config config = ConfigWith({"stage=kto", "preference.desirable_weight=2", "preference.undesirable_weight=0.5"});
+  const std::vector<Row> rows = Pairs(config);
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  const RowList list(rows);
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  EXPECT_NEAR(pass.Pass(list, all, 1), (2 * 0.5 + 0.5 * 0.5) / 2, 1e-6) << "policy and reference are the same";
+  double largest = 0;
+  for (int step = 2; step < 5; ++step) {
+    Update(trainer);
+    pass.Pass(list, all, step);
+    const MetricValues& metrics = pass.metrics();
+    EXPECT_NEAR(metrics.at("rewards/margins"), metrics.at("rewards/chosen") - metrics.at("rewards/rejected"), 1e-5);
+    EXPECT_GE(metrics.at("kl"), 0) << "step " << step;
+    largest = std::max(largest, metrics.at("rewards/margins"));
+  }
+  EXPECT_GT(largest, 1e-3);
+}
+
+TEST_F(PassesTest, TheLikelihoodInAListOfLossesHasItsWeight) {
+  const Config config = ConfigWith({"stage=dpo", "preference.loss=[sigmoid, sft]", "preference.weights=[1, 0.5]"});
+  const std::vector<Row> rows = Pairs(config);
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  const double loss = pass.Pass(RowList(rows), std::vector<int64_t>{0, 1, 2, 3}, 1);
+  EXPECT_NEAR(loss, std::log(2) + 0.5 * pass.metrics().at("nll_loss"), 1e-5);
+}
+
+TEST_F(PassesTest, ARewardModelsScoresAndTheirExtremes) {
+  const Config config = ConfigWith({"stage=rm", "run.micro_batch=2"});
+  std::vector<Row> rows = Pairs(config);
+  rows.insert(rows.end(), {rows[0], rows[1]});
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  const Evaluation all = pass.Evaluate(RowList(rows));
+  const Evaluation first = pass.Evaluate(RowList({rows[0], rows[1], rows[2], rows[3]}));
+  const Evaluation last = pass.Evaluate(RowList({rows[0], rows[1]}));
+  EXPECT_NEAR(all.loss.value(), (4 * first.loss.value() + 2 * last.loss.value()) / 6, 1e-5)
+      << "each sample counts alike, in the last, smaller batch, too";
+  EXPECT_GT(std::abs(first.loss.value() - last.loss.value()), 1e-4);
+  // Of one pair the extremes are its scores, and the margin is between them.
+  for (const Row& row : rows) {
+    const MetricValues one = pass.Evaluate(RowList({row})).metrics;
+    EXPECT_NEAR(one.at("max_reward") - one.at("min_reward"), std::abs(one.at("margin")), 1e-5);
+    EXPECT_NEAR(one.at("max_reward") + one.at("min_reward"), 2 * one.at("mean_reward"), 1e-5);
+  }
 }
 
 TEST_F(PassesTest, AReferenceStaysUntilItIsSynced) {
@@ -179,6 +239,46 @@ TEST_F(PassesTest, ASamplingsAdvantagesAreOfItsGroup) {
   pass.BeginGiven(given);
   EXPECT_NEAR(pass.Pass(0), -0.75, 1e-6);
   EXPECT_EQ(pass.metrics().count("reward"), 0u) << "advantages that are given have no rewards";
+  trainer.FinishGradients();
+  trainer.optimizer().SkipUpdate();
+
+  for (Rollout& one : given)
+    one.log_probs.assign(one.completion_ids.size(), 0);  // certain: ratios are below 1 - epsilon
+  pass.BeginGiven(given);
+  EXPECT_GT(pass.Pass(0), -0.74) << "gains of unlikelier tokens count less";
+}
+
+TEST_F(PassesTest, APolicyIsHeldNearItsReference) {
+  const Config config =
+      ConfigWith({"stage=grpo", "rl.group=2", "run.global_batch=2", "rl.beta=0.5", "rl.scale_rewards=none"});
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PolicyPass pass(trainer);
+  session->TakeWeights();
+  pass.Begin(SomeRollouts(), {"r"});
+  pass.Pass(0);
+  EXPECT_NEAR(pass.metrics().at("kl"), 0, 1e-6) << "they are the same";
+  Update(trainer);
+  pass.Begin(SomeRollouts(), {"r"});
+  pass.Pass(0);
+  EXPECT_GT(pass.metrics().at("kl"), 1e-5);
+}
+
+TEST_F(PassesTest, AScoreOfPpoLosesWhatACutOffCompletionCosts) {
+  const Config config = ConfigWith({"stage=ppo", "rl.group=2", "run.global_batch=2", "rl.beta=0.1",
+                                    "rl.value_model=policy", "rl.missing_eos_penalty=0.5"});
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PolicyPass pass(trainer);
+  session->TakeWeights();
+  std::vector<Rollout> rollouts = SomeRollouts();
+  rollouts[1].truncated = true;
+  pass.Begin(rollouts, {"r"});
+  pass.Pass(0);
+  EXPECT_NEAR(pass.metrics().at("objective/scores"), (1 + (3 - 0.5)) / 2, 1e-6);
+  EXPECT_NEAR(pass.metrics().at("objective/kl"), 0, 1e-6);
+  EXPECT_NEAR(pass.rollouts()[0].tokens.rewards.back(), 1, 1e-6) << "the score is the last token's";
+  EXPECT_NEAR(pass.rollouts()[1].tokens.rewards.back(), 2.5, 1e-6);
 }
 
 TEST_F(PassesTest, ATeacherTakesThePlaceOfRewards) {

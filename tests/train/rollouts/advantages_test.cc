@@ -61,6 +61,17 @@ TEST(AdvantagesTest, DoNotChangeByAConstant) {
   ExpectNear(AdvantagesOf({1, 3, 5, 9}, 4, config), AdvantagesOf({11, 13, 15, 19}, 4, config));
 }
 
+TEST(StalenessTest, CountsTheUpdatesSinceAWeightWasSampledWith) {
+  std::vector<Rollout> rollouts(3);
+  rollouts[0].weights_step = 4;  // of the weights that step 5 begins with
+  rollouts[1].weights_step = 2;
+  rollouts[2].weights_step = -1;  // not known
+  const MetricValues metrics = StalenessMetrics(rollouts, 5);
+  EXPECT_EQ(metrics.at("sampling/staleness/mean"), 1);
+  EXPECT_EQ(metrics.at("sampling/staleness/max"), 2);
+  EXPECT_TRUE(StalenessMetrics(std::span(rollouts).last(1), 5).empty());
+}
+
 TEST(RewardTableTest, SumsWeightedRewardsThatAreThere) {
   const RewardTable table{
       .names = {"a", "b"}, .weights = {1, 0.5}, .rewards = {{1, 2, kNone}, {4, kNone, kNone}}, .group = 3};

@@ -41,6 +41,7 @@ TEST(RolloutRowsTest, ShareThePromptOfAGroup) {
 
 TEST(RolloutRowsTest, EndARowWhereNoMoreFits) {
   EXPECT_EQ(RowsOf(Three(), {.longest = 6})->size(), 3);
+  EXPECT_EQ(RowsOf(Three(), {.longest = 7})->size(), 2) << "the shared prompt is there once";
   EXPECT_THROW(RowsOf(Three(), {.longest = 4}), Error);
 }
 
@@ -87,6 +88,15 @@ TEST(RolloutFileTest, RefusesWhatWouldBeLostOrOverflow) {
       std::string::npos);
   EXPECT_NE(refusal(R"("truncated": 1)").find("truncated is 1; wanted true or false"), std::string::npos);
   EXPECT_EQ(refusal(R"("rewards": {"mine": 2.5}, "_source": "web")"), "accepted");
+}
+
+TEST(RolloutFileTest, OnePromptInTwoStepsIsTwoGroups) {
+  const std::string tokens = R"({"prompt_ids": [1], "completion_ids": [2], "step": )";
+  const std::vector<Rollout> found =
+      ParseRollouts(tokens + "1}\n" + tokens + "1}\n" + tokens + "2}\n", "a.jsonl", {.vocabulary = 10});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].group, found[1].group);
+  EXPECT_NE(found[1].group, found[2].group);
 }
 
 TEST(RolloutFileTest, IsReadAgain) {

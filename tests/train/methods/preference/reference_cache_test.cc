@@ -41,6 +41,23 @@ TEST_F(ReferenceCacheTest, IsNamedAfterDataAndWeights) {
   EXPECT_NE(path, ReferenceCache(other, Rows(2)).path());
 }
 
+TEST_F(ReferenceCacheTest, IsNamedAfterWhatElseTheWeightsComeFrom) {
+  const auto path = ReferenceCache(ConfigFor("weights"), Rows(2)).path();
+  Config random = ConfigFor("weights");
+  random.mutable_model()->set_init(MODEL_INIT_RANDOM);
+  EXPECT_NE(path, ReferenceCache(random, Rows(2)).path()) << "what is drawn depends on the seed";
+  Config start = ConfigFor("weights");
+  start.set_reference("start");
+  std::filesystem::create_directories(folder_ / "adapters");
+  start.mutable_tuning()->set_adapters((folder_ / "adapters").string());
+  std::vector<std::filesystem::path> found;
+  for (const char* adapter : {"one", "another"}) {
+    std::ofstream(folder_ / "adapters" / "adapter_model.safetensors") << adapter;
+    found.push_back(ReferenceCache(start, Rows(2)).path());
+  }
+  EXPECT_NE(found[0], found[1]) << "a reference that is the start has the adapters of the start";
+}
+
 TEST_F(ReferenceCacheTest, GivesWhatWasWrittenAndNothingElse) {
   const ReferenceCache cache(ConfigFor("weights"), Rows(2));
   EXPECT_FALSE(cache.Read(3).has_value());
