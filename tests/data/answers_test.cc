@@ -68,6 +68,11 @@ TEST_F(AnswerSamples, PairsInEveryFormat) {
       Plain(Read(R"({"prompt": "q", "chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
       "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}]})")),
       "u:q | a:x | a:y ");
+  EXPECT_EQ(Plain(Read(R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}],
+      "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "x"},
+                   {"role": "user", "content": "r"}, {"role": "assistant", "content": "y"}]})")),
+            "u:q | a:x | a:x u:r a:y ")
+      << "an answer that begins the other one is no prompt";
   // ms-swift.
   const std::string messages =
       R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}])";

@@ -156,6 +156,9 @@ TEST(Packing, KeepsEveryRowWholeAndFillsWell) {
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(seen, all);
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const RowExtent extent = packed->Extent(0);  // what attention costs
+  EXPECT_EQ(extent.documents.size(), packed->Read(0).starts.size());
+  EXPECT_EQ(std::accumulate(extent.documents.begin(), extent.documents.end(), int64_t{0}), packed->Length(0));
   EXPECT_LE(packed->size(), tokens / 128 * 103 / 100 + 1);  // best fit fills these to more than 97 %
 }
 

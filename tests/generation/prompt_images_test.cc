@@ -42,6 +42,8 @@ TEST(PlacedImages, WhatFollowsContinuesAfterTheLargestPosition) {
 TEST(PlacedImages, AnImageLast) {
   const PlacedImages placed(std::vector<int64_t>{5, 9, 9}, Images({{1, 2, 4}}), kKind, /*rotary=*/true);
   EXPECT_EQ(placed.Position(3, 0), 3) << "1, and the two columns of the image";
+  const PlacedImages tall(std::vector<int64_t>{5, 9, 9}, Images({{1, 4, 2}}), kKind, /*rotary=*/true);
+  EXPECT_EQ(tall.Position(3, 2), 3) << "1, and the two rows of the image, though its last token is in column 1";
 }
 
 TEST(PlacedImages, WithoutRotaryAxesPositionsCountTokens) {

@@ -49,6 +49,7 @@ class FakeService : public GenerationService {
     const CompletionRequest& request = generation.request;
     sampling_ = request.sampling;
     max_tokens_ = request.max_tokens;
+    salt_ = generation.salt;
     generation.listener->Fail(
         {.status = 499, .message = Concat(request.prompts.size(), " ", request.prompts[0].size())});
   }
@@ -62,6 +63,10 @@ class FakeService : public GenerationService {
     const std::lock_guard lock(mutex_);
     return max_tokens_;
   }
+  std::string salt() {
+    const std::lock_guard lock(mutex_);
+    return salt_;
+  }
   void Hold(bool held) {
     const std::lock_guard lock(mutex_);
     held_ = held;
@@ -74,6 +79,7 @@ class FakeService : public GenerationService {
   bool held_ = false;
   Sampling sampling_;  // of the last request
   int64_t max_tokens_ = 0;
+  std::string salt_;  // of the last request
   Metrics metrics_;
 };
 
@@ -190,6 +196,50 @@ TEST_F(RoutesTest, WhatARequestLeavesOutIsTheServersDefault) {
   EXPECT_DOUBLE_EQ(service_.sampling().repetition_penalty, 1);
   EXPECT_EQ(service_.sampling().top_k, 0);
   EXPECT_EQ(service_.max_tokens(), 3);
+}
+
+TEST_F(RoutesTest, WhatWouldReachBeyondTheModelIsRefused) {
+  const auto refused = [&](const Json& prompt, const Json& more = Json::object()) {
+    Json body = {{"model", "org/tiny"}, {"prompt", prompt}};
+    body.update(more);
+    const HttpResponse response = Ask("POST", "/v1/completions", body);
+    return response.status == 400 ? MessageOf(response) : Concat("status ", response.status);
+  };
+  EXPECT_EQ(refused(Json::array({1, 260})), "prompt: 260 is no token id of this model");
+  EXPECT_EQ(refused(Json::array({1, -2})), "prompt: -2 is no token id of this model");
+  EXPECT_EQ(refused(Json::array({1, 259})), "status 499");
+  EXPECT_NE(refused(std::vector<int>(64, 1)).find("the prompt has 64"), std::string::npos);
+  EXPECT_EQ(refused(std::vector<int>(63, 1)), "status 499");
+  EXPECT_EQ(refused(Json::array({"a", "b"}), {{"n", 64}}), "status 499");
+  EXPECT_NE(refused(Json::array({"a", "b", "c"}), {{"n", 64}}).find("at most 128 per request"), std::string::npos);
+}
+
+TEST_F(RoutesTest, CallersAreToldApartAndOtherSitesRefused) {
+  const Callers callers(ApiKeys({"one", "two"}), {"localhost"}, ApiKeys());
+  Routes routes(service_, model_, callers, "");
+  const auto ask = [&](const std::string& name, const std::string& value) {
+    std::map<std::string, std::string> headers = {
+        {"host", "localhost"}, {"content-type", "application/json"}, {"authorization", "Bearer one"}};
+    headers[name] = value;
+    const auto reply = std::make_shared<OneReply>();
+    routes.Handle({.method = "POST",
+                   .target = "/v1/completions",
+                   .headers = std::move(headers),
+                   .body = R"({"model": "org/tiny", "prompt": "abc", "cache_salt": "s"})"},
+                  reply);
+    return reply->Await().status;
+  };
+  std::vector<std::string> salts;
+  for (const char* key : {"Bearer one", "Bearer two", "Bearer one"}) {
+    EXPECT_EQ(ask("authorization", key), 499);
+    salts.push_back(service_.salt());
+  }
+  EXPECT_NE(salts[0], salts[1]) << "the same text and the same salt of another caller";
+  EXPECT_EQ(salts[0], salts[2]);
+  EXPECT_EQ(ask("authorization", "Bearer three"), 401);
+  EXPECT_EQ(ask("host", "elsewhere"), 403);
+  EXPECT_EQ(ask("origin", "http://elsewhere"), 403);
+  EXPECT_EQ(ask("origin", "http://localhost:3000"), 499);
 }
 
 // By their bytes, before templates and the tokenizer see them: the message says so.

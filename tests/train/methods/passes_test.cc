@@ -156,6 +156,25 @@ TEST_F(PassesTest, AJudgedAnswerWeighsByItsKind) {
   EXPECT_GT(largest, 1e-3);
 }
 
+// Bad answers weigh so much that the policy loses its trust in all of them.
+TEST_F(PassesTest, ADivergenceOfJudgedAnswersIsNeverBelowNothing) {
+  const Config config = ConfigWith({"stage=kto", "preference.desirable_weight=0", "preference.undesirable_weight=4"});
+  const std::vector<Row> rows = Pairs(config);
+  const auto session = Session::Open(config, TestJob());
+  Trainer trainer(*session);
+  PreferencePass pass(trainer);
+  session->TakeWeights();
+  std::vector<int64_t> all(rows.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  double least = 1;
+  for (int step = 1; step < 5; ++step) {
+    pass.Pass(RowList(rows), all, step);
+    if (step > 1) least = std::min(least, pass.metrics().at("kl"));
+    Update(trainer);
+  }
+  EXPECT_EQ(least, 0) << "as other answers are less likely than to the reference";
+}
+
 TEST_F(PassesTest, TheLikelihoodInAListOfLossesHasItsWeight) {
   const Config config = ConfigWith({"stage=dpo", "preference.loss=[sigmoid, sft]", "preference.weights=[1, 0.5]"});
   const std::vector<Row> rows = Pairs(config);
