@@ -104,7 +104,7 @@ def flaw(mutant, source):
             return "begins a statement and does not end it"
         if re.search(OPERATORS + r"$", original) or re.match(r"(&&|\|\||==|!=|<=|>=|/|%|\?|:|,|=)", original):
             return "is half an expression"
-        if any(" : " in text and "?" not in text for text in (original, mistake)):
+        if any(text.count("? ") != text.count(" : ") for text in (original, mistake)):
             return "is half an expression"
         return "" if mistake else "has no expression in place of one"
     before = re.sub(r"//[^\n]*$", "", source[:place_of(mutant, source)[0]], flags=re.MULTILINE).rstrip()

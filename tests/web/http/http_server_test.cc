@@ -181,7 +181,9 @@ TEST(HttpServer, TrailersAreNoHeaders) {
       "POST /host HTTP/1.1\r\nHost: right\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nHost: "
       "wrong\r\nAuthorization: "
       "Bearer x\r\n\r\n");
-  EXPECT_NE(client.ReadUntil("right").find("200 OK"), std::string::npos);
+  const std::string response = client.ReadUntil("right");
+  EXPECT_NE(response.find("200 OK"), std::string::npos);
+  EXPECT_NE(response.find("right"), std::string::npos) << response;
 }
 
 TEST(HttpServer, WhatLetsACallerInIsThereOnce) {
