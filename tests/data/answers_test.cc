@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/mismatched_rows.h"
 #include "data/prepare.h"
+#include "data/row_views.h"
 #include "tests/data/scratch.h"
 
 namespace trireme {
@@ -269,6 +270,9 @@ TEST_F(AnswerRowsTest, AnswersMoveToTheNextPrompt) {
   EXPECT_EQ(moved.Read(0).labels, (std::vector<int64_t>{-100, -100, 10, 11}));
   EXPECT_EQ(moved.Read(1).input_ids, (std::vector<int64_t>{5, 3, 4}));
   EXPECT_EQ(moved.Read(2).input_ids, (std::vector<int64_t>{7, 8, 9, 6}));
+  const Rows pack = PackRows(data.train, 16);
+  EXPECT_EQ(MismatchedRows(*pack, {0}, 16).Read(0).input_ids,
+            (std::vector<int64_t>{1, 2, 10, 11, 12, 5, 3, 4, 7, 8, 9, 6}));
 }
 
 TEST_F(AnswerRowsTest, AnswersMoveWithinTheirBatch) {
