@@ -28,7 +28,7 @@ TEST(TranslateMegatron, BatchAndLayout) {
                                                       "--eval-interval 50 --eval-iters 10"));
   EXPECT_EQ(config.run().global_batch(), 2);  // 8 ranks over 2 x 2
   EXPECT_EQ(config.run().steps(), 100);
-  EXPECT_EQ(config.eval().every(), 50);
+  EXPECT_EQ(config.eval().every(), 0);  // --split leaves nothing to evaluate on
   EXPECT_EQ(config.eval().batches(), 10);
   EXPECT_EQ(config.parallel().virtual_stages(), 2);
   EXPECT_EQ(config.parallel().schedule(), "interleaved");

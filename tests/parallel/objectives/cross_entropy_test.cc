@@ -77,8 +77,9 @@ TEST(CrossEntropy, WeighsEachTokenByItsProbability) {
       const HeadRun run = RunObjective(objective, p, {.totals = {.trained = 4}});
       EXPECT_LT(RelativeError(run.output.sums.at("loss"), wanted.detach()), 1e-5);
       EXPECT_LT(RelativeError(run.hidden_gradient, wide.grad()), 1e-5);
-      // Added to 1 in fp32, of which a gradient of unlikely tokens is a small part.
-      EXPECT_LT(RelativeError(run.weight_gradient, wide_weight.grad().narrow(0, p.first(), p.shard_rows)), 1e-4);
+      // Added to 1 in fp32, of which the gradient of unlikely tokens is a small part.
+      const at::Tensor own = wide_weight.grad().narrow(0, p.first(), p.shard_rows);
+      EXPECT_LT((run.weight_gradient - own).abs().max().item<double>(), 3e-6);
     }
   }
 }
