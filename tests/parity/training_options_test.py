@@ -1,5 +1,5 @@
 """Options of training, ten steps each under several layouts, against what defines them: torch's SGD and averaged weights,
-Muon's published rule, transformers' Adafactor and label smoothing, bitsandbytes' 8-bit AdamW, TRL's DFT loss, Megatron's batch ramp-up,
+Muon's published rule, transformers' Adafactor and label smoothing, bitsandbytes' 8-bit AdamW, the rule of TRL's DFT loss, Megatron's batch ramp-up,
 groups of parameters with rates of their own. Runs of one number of ranks share a launch. NEFTune, whose noise is our own, is
 compared between layouts; its rule is in tests/parallel."""
 import json
@@ -14,7 +14,7 @@ import transformers
 from megatron.core.num_microbatches_calculator import RampupBatchsizeNumMicroBatchesCalculator
 from transformers.optimization import Adafactor
 from transformers.trainer_pt_utils import LabelSmoother
-from trl.trainer.sft_trainer import dft_loss
+from trl.trainer.utils import selective_log_softmax
 
 import steps
 import tiny_models
@@ -118,11 +118,14 @@ def with_z_loss(model, rows):
 
 
 def dft(model, rows):
-    """TRL's loss_type dft over all rows of a step; its function takes a batch, so rows are padded to one."""
-    longest = max(len(row["input_ids"]) for row in rows)
-    ids = torch.tensor([row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows])
-    labels = torch.tensor([row["labels"] + [-100] * (longest - len(row["labels"])) for row in rows])
-    yield dft_loss(model(input_ids=ids), labels, num_items_in_batch=tiny_models.trained_tokens(rows))
+    """The rule of TRL's loss_type dft, which is part of its trainer, with TRL's log-probabilities."""
+    tokens = tiny_models.trained_tokens(rows)
+    for row in [row for row in rows if tiny_models.trained_tokens([row])]:
+        labels = torch.tensor(row["labels"][1:])
+        trained = labels != -100
+        logits = model(input_ids=torch.tensor([row["input_ids"]])).logits[0, :-1][trained].float()
+        log_probs = selective_log_softmax(logits, labels[trained])
+        yield -(log_probs * log_probs.exp().detach()).sum() / tokens
 
 
 def adafactor(scale, relative=False, decay=0.8):
