@@ -319,13 +319,13 @@ TEST(SamplerChecks, ASecondCopyHasAnotherLayout) {
   Config config = Changed(STAGE_GRPO, sampled(4, 1));
   config.mutable_parallel()->set_zero(3);
   config.mutable_parallel()->set_pipeline(2);
-  config.mutable_parallel()->set_sequence(true);
+  config.mutable_parallel()->set_sequence(false);  // not what is there by itself
   const OtherModel sampler = OtherModelOf(config, ModelRole::kSampler).value();
   const ParallelConfig other = ConfigOf(config, sampler).parallel();
   EXPECT_EQ(other.tensor(), 4);
   EXPECT_EQ(other.pipeline(), 1);
   EXPECT_EQ(other.zero(), 0);
-  EXPECT_TRUE(other.sequence());
+  EXPECT_FALSE(other.sequence());
   EXPECT_EQ(ConfigOf(config, sampler).model().path(), config.model().path());
   config.mutable_rl()->clear_sampling();
   EXPECT_FALSE(OtherModelOf(config, ModelRole::kSampler));

@@ -267,6 +267,12 @@ TEST(HttpServer, OldIdleConnectionsMakeRoom) {
     Client third(served.port());
     third.Send("GET /echo HTT");  // never ends
     for (int i = 0; i < 20; ++i) EXPECT_NE(served.Echo("new").find("200 OK"), std::string::npos);
+    std::vector<Client> later;  // they stay: there is no room for the first three, however soon the server acts
+    for (int i = 0; i < 3; ++i) {
+      later.emplace_back(served.port());
+      later.back().Send(Served::Request("/echo", "new"));
+      EXPECT_NE(later.back().ReadUntil("new").find("200 OK"), std::string::npos);
+    }
     EXPECT_EQ(first.ReadAll() + second.ReadAll() + third.ReadAll(), "");  // all were closed
   }
 }

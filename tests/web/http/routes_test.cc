@@ -85,6 +85,7 @@ TEST(QueryTest, IsDecodedOnce) {
   EXPECT_EQ(QueryNumber(request, "b"), std::nullopt);
   EXPECT_THROW(QueryNumber(request, "c"), ApiError);
   EXPECT_THROW(QueryNumber(Asked("GET", "/x?n=-1"), "n"), ApiError);
+  EXPECT_THROW(QueryNumber(Asked("GET", "/x?n=12abc"), "n"), ApiError);
 }
 
 }  // namespace
