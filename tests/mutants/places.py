@@ -110,6 +110,8 @@ def flaw(mutant, source):
     before = re.sub(r"//[^\n]*$", "", source[:place_of(mutant, source)[0]], flags=re.MULTILINE).rstrip()
     if not before.endswith((";", "{", "}", ")", ":", "else")):
         return "ends a statement that it does not begin"
+    if re.match(r"(?!else\b)[\w:<>]+[ &*]+\w+\([^(){}\[\]]*\) (const )?\{", original):
+        return "defines a function; take what stands in its braces"
     declares = re.match(r"(?!return\b)(const )?[\w:<>, ]+[ &*]+\w+ = ", original)
     return "declares a name, which would end with its branch; take the expression alone" if declares else ""
 
