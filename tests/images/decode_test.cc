@@ -138,6 +138,16 @@ TEST(Decode, AFramesOwnColoursCount) {
   EXPECT_EQ(DecodeImage(file, "it").rgb, (std::vector<uint8_t>{10, 20, 30}));
 }
 
+// 1 x 9 pixels, each of its row's colour; the file has rows 0, 8, 4, 2, 6, 1, 3, 5, 7.
+TEST(Decode, InterlacedRowsGoToTheirPlaces) {
+  std::vector<uint8_t> file = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 9, 0, 0x82, 0, 0};
+  for (int64_t colour = 0; colour < 8; ++colour) PutNumbers(file, 1, {colour, colour, colour});
+  PutNumbers(file, 1, {',', 0, 0, 0, 0, 1, 0, 9, 0, 0x40});
+  PutNumbers(file, 1, {3, 6, 0x08, 0x40, 0x62, 0x81, 0x53, 0x97, 0, ';'});  // 4 bits each: 8 begins, 9 ends
+  const Image image = DecodeImage(file, "it");
+  for (int64_t y = 0; y < 9; ++y) EXPECT_EQ(image.row(y)[0], y % 8) << y;
+}
+
 TEST(Orientation, IsAppliedAsItsNumberSays) {
   Image stored(2, 3);  // a b / c d / e f
   for (size_t i = 0; i < 6; ++i) stored.rgb[3 * i] = static_cast<uint8_t>('a' + i);
