@@ -82,5 +82,16 @@ TEST(BeamSearch, EndsAsEarlyAsItMay) {
   EXPECT_EQ(Search(options, model), (Tokens{0})) << "0.4 is the largest probability";
 }
 
+// Two beams: the end is the third best first token. It was never a beam, and so is no answer, likelier than all others
+// though it is.
+TEST(BeamSearch, AnEndBeyondTheBeamsIsNoAnswer) {
+  const Model model = [](const Tokens& tokens) -> std::vector<TokenLogProb> {
+    if (tokens.empty()) return {{1, Log(0.4)}, {2, Log(0.3)}, {0, Log(0.2)}, {3, Log(0.1)}};
+    return {{0, Log(0.4)}, {1, Log(0.3)}, {2, Log(0.2)}, {3, Log(0.1)}};
+  };
+  const BeamOptions options{.beams = 2, .length_penalty = 0, .ends = {0}, .most = 2};
+  EXPECT_EQ(Search(options, model), (Tokens{1, 0})) << "0.4 · 0.4 < 0.2";
+}
+
 }  // namespace
 }  // namespace trireme
