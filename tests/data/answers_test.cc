@@ -256,6 +256,15 @@ TEST_F(AnswerRowsTest, OrpoLearnsThePromptOfTheChosenSideAlone) {
   EXPECT_EQ(data.train->Trained(0), 5);
 }
 
+TEST_F(AnswerRowsTest, APairThatIsTooLongOnEitherSideIsReported) {
+  const Config config = ConfigFor(kPairs, STAGE_DPO);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), true);
+  const std::string& path = config.data().train(0);
+  EXPECT_EQ(LeftOutOf("rows.jsonl", *preparer.Prepare(path), config),
+            std::vector<std::string>{"rows.jsonl: 1 of 3 samples are longer than data.max_length = 8, the longest has "
+                                     "9 tokens; data.over_length: drop"});
+}
+
 constexpr char kLabelled[] =
     "{\"prompt_ids\": [1, 2], \"completion_ids\": [3, 4], \"label\": true}\n"
     "{\"prompt_ids\": [5], \"completion_ids\": [6], \"label\": false}\n"
