@@ -112,7 +112,9 @@ TEST_F(RunLogTest, AReplacedFileStartsOver) {
 TEST_F(RunLogTest, LongLogsAreReadInSlicesAndLongLinesAreSkipped) {
   const std::string filler(3 << 20, 'x');
   Write("{\"step\":1,\"text\":\"" + filler + "\"}\n{\"step\":2,\"text\":\"" + filler + "\"}\n");
-  Write("{\"step\":3,\"text\":\"" + std::string(20 << 20, 'x') + "\"}\n{\"step\":4}\n");
+  std::string beyond = "{\"step\":3,\"text\":\"";
+  beyond.resize(16 << 20, 'x');  // as much as is read of a line; its rest looks like one
+  Write(beyond + "{\"step\":9}\n{\"step\":4}\n");
   RunLog log(folder_);
   log.Poll();
   EXPECT_FALSE(log.caught_up());
@@ -125,6 +127,13 @@ TEST(LogPositionTest, OtherTextIsRefused) {
   for (const char* text : {"", "1", "1.", ".1", "-1.0", "1.0x", "x.1"}) {
     EXPECT_FALSE(ParseLogPosition(text)) << text;
   }
+}
+
+TEST_F(RunLogTest, LinksAreNotFollowed) {
+  std::ofstream(folder_ / "elsewhere") << "secret\n";
+  std::filesystem::create_symlink(folder_ / "elsewhere", folder_ / "run.yaml");
+  EXPECT_TRUE(OpenRunFile(folder_, "elsewhere").is_open());
+  EXPECT_FALSE(OpenRunFile(folder_, "run.yaml").is_open());
 }
 
 TEST_F(RunLogTest, TailsAreWholeLines) {
