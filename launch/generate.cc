@@ -180,7 +180,7 @@ void ReadText(const Arguments& arguments, const Config& config, const GenerateIm
 void CheckChoices(const Request& request) {
   if (request.choices == 1) return;
   const std::string asked = Concat("--n ", request.choices);
-  if (request.talks) throw InputError(asked, " in a chat, which goes on from one answer; give a prompt");
+  if (request.talks) throw InputError(asked, " in a chat, where each turn has one answer; give a prompt");
   if (request.options.sampling.temperature == 0)
     throw InputError(asked, " without --temperature: the most likely answers are all the same; set it above 0");
 }

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -60,15 +59,21 @@ void Update(Trainer& trainer) {
   trainer.optimizer().Update(0.01);
 }
 
+// A session with its weights, what trains it, and the pass of its stage.
+struct OpenPass {
+  explicit OpenPass(const Config& config) : session(Session::Open(config, TestJob())) { session->TakeWeights(); }
+
+  const std::unique_ptr<Session> session;
+  Trainer trainer{*session};
+  PreferencePass pass{trainer};
+};
+
 // The losses of three steps over the same pairs, and the last margin.
 std::vector<double> PreferenceSteps(const Config& config, const std::vector<Row>& rows) {
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   const RowList list(rows);
-  std::vector<int64_t> all(rows.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
+  const std::vector<int64_t> all = AllRows(list);
   pass.Precompute(list, {.rows = list.size(), .batch = list.size(), .shuffle = false}, /*steps=*/3, &list);
   std::vector<double> found;
   for (int step = 1; step <= 3; ++step) {
@@ -101,13 +106,10 @@ TEST_F(PassesTest, APreferenceStepComparesWithWhereItBegan) {
 TEST_F(PassesTest, AnObjectivesStateIsMovedByTheBatchesThatItTrains) {
   const Config config = ConfigWith({"stage=bco"});
   const std::vector<Row> rows = Pairs(config);
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   const RowList list(rows);
-  std::vector<int64_t> all(rows.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
+  const std::vector<int64_t> all = AllRows(list);
   EXPECT_NEAR(pass.Pass(list, all, 1), std::log(2), 1e-6) << "policy and reference are the same";
   ASSERT_EQ(pass.state().size(), 2u) << "bco's: the mean reward, and of how many answers";
   EXPECT_NEAR(pass.state()[0], 0, 1e-6);
@@ -136,13 +138,10 @@ TEST_F(PassesTest, AnObjectivesStateIsMovedByTheBatchesThatItTrains) {
 TEST_F(PassesTest, AJudgedAnswerWeighsByItsKind) {
   const Config config = ConfigWith({"stage=kto", "preference.desirable_weight=2", "preference.undesirable_weight=0.5"});
   const std::vector<Row> rows = Pairs(config);
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   const RowList list(rows);
-  std::vector<int64_t> all(rows.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
+  const std::vector<int64_t> all = AllRows(list);
   EXPECT_NEAR(pass.Pass(list, all, 1), (2 * 0.5 + 0.5 * 0.5) / 2, 1e-6) << "policy and reference are the same";
   double largest = 0;
   for (int step = 2; step < 5; ++step) {
@@ -160,12 +159,9 @@ TEST_F(PassesTest, AJudgedAnswerWeighsByItsKind) {
 TEST_F(PassesTest, ADivergenceOfJudgedAnswersIsNeverBelowNothing) {
   const Config config = ConfigWith({"stage=kto", "preference.desirable_weight=0", "preference.undesirable_weight=4"});
   const std::vector<Row> rows = Pairs(config);
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
-  std::vector<int64_t> all(rows.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
+  const std::vector<int64_t> all = AllRows(RowList(rows));
   double least = 1;
   for (int step = 1; step < 5; ++step) {
     pass.Pass(RowList(rows), all, step);
@@ -178,10 +174,8 @@ TEST_F(PassesTest, ADivergenceOfJudgedAnswersIsNeverBelowNothing) {
 TEST_F(PassesTest, TheLikelihoodInAListOfLossesHasItsWeight) {
   const Config config = ConfigWith({"stage=dpo", "preference.loss=[sigmoid, sft]", "preference.weights=[1, 0.5]"});
   const std::vector<Row> rows = Pairs(config);
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   const double loss = pass.Pass(RowList(rows), std::vector<int64_t>{0, 1, 2, 3}, 1);
   EXPECT_NEAR(loss, std::log(2) + 0.5 * pass.metrics().at("nll_loss"), 1e-5);
 }
@@ -190,10 +184,8 @@ TEST_F(PassesTest, ARewardModelsScoresAndTheirExtremes) {
   const Config config = ConfigWith({"stage=rm", "run.micro_batch=2"});
   std::vector<Row> rows = Pairs(config);
   rows.insert(rows.end(), {rows[0], rows[1]});
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   const Evaluation all = pass.Evaluate(RowList(rows));
   const Evaluation first = pass.Evaluate(RowList({rows[0], rows[1], rows[2], rows[3]}));
   const Evaluation last = pass.Evaluate(RowList({rows[0], rows[1]}));
@@ -211,10 +203,8 @@ TEST_F(PassesTest, ARewardModelsScoresAndTheirExtremes) {
 TEST_F(PassesTest, AReferenceStaysUntilItIsSynced) {
   const Config config = ConfigWith({"stage=dpo", "reference_sync.steps=2", "reference_sync.alpha=1"});
   const std::vector<Row> rows = Pairs(config);
-  const auto session = Session::Open(config, TestJob());
-  Trainer trainer(*session);
-  PreferencePass pass(trainer);
-  session->TakeWeights();
+  OpenPass open(config);
+  auto& [session, trainer, pass] = open;
   Reference& reference = *pass.reference();
   ASSERT_NE(reference.saved(), nullptr) << "it follows the policy: checkpoints have it";
   const RowList list(rows);
