@@ -113,12 +113,12 @@ void WatchServer::Report() {
   if (report.text.empty()) return;
   pause_s_ = report.cause == last_cause_ ? 2 * pause_s_ : options_.limit_s;
   last_cause_ = report.cause;
-  next_round_ = Clock::now() + Duration(pause_s_);
   if (options_.print) {
     options_.print(report.text);
   } else {
     std::fputs(report.text.c_str(), stderr);
   }
+  next_round_ = Clock::now() + Duration(pause_s_);  // from here, however long printing took
 }
 
 }  // namespace trireme
