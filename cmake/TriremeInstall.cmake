@@ -24,7 +24,12 @@ while(folders)
     endif()
   endforeach()
 endwhile()
-set_target_properties(trireme PROPERTIES INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib")
+if(TRIREME_CANN STREQUAL "cuda")  # where pip's packages of CUDA's libraries are, beside torch
+  foreach(folder cu13 cuda_runtime nccl)
+    string(APPEND beside_torch ":$ORIGIN/../../nvidia/${folder}/lib")
+  endforeach()
+endif()
+set_target_properties(trireme PROPERTIES INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib${beside_torch}")
 # Those that use what the program has loaded have no path, here or there. Where CMake builds without one, it would keep room
 # for the installed path as a row of colons, and each of those means the current folder.
 foreach(target IN LISTS own_libraries)
@@ -35,7 +40,7 @@ foreach(target IN LISTS own_libraries)
 endforeach()
 set(libraries_with_path ${own_libraries})
 list(REMOVE_ITEM libraries_with_path ${pathless} "")
-set_target_properties(${libraries_with_path} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow")
+set_target_properties(${libraries_with_path} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../pyarrow${beside_torch}")
 # A path of the build leaves its traces in what is installed, although it is replaced: the room for its letters, and a build id that
 # counts them. With this the same commit gives the same bytes in every folder; what is built then runs only once it is installed.
 option(TRIREME_INSTALL_RPATH "link with the paths of an installation, for packages" OFF)

@@ -4,8 +4,8 @@
 # Labels: plan (no torch), tensor (one process, torch), spmd (mpirun), twin (the twin's own), docs, setup.
 # A test's name in ctest is its label, a dot, its name, and under mpirun a dot and the number of ranks.
 # SANITIZED: also run in the address and thread sanitizer builds. ONE_THREAD: of these only in the first, for what it tests
-# starts no thread, or only such as another test starts. CORPUS: also run under the address sanitizer by scripts/test --full,
-# for it reads what others broke; its build takes minutes.
+# starts no thread, or only such as another test starts. CORPUS: under the address sanitizer by scripts/test --full alone, for
+# its build takes minutes: what reads what others broke, and libraries that parse nothing of strangers.
 set(TRIREME_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --bind-to none
     --mca mpi_yield_when_idle 1 --quiet)
 add_custom_target(sanitized_tests)
@@ -60,12 +60,13 @@ function(trireme_test name)
 endfunction()
 
 # A test that is a script: trireme_script_test(layers LABEL setup COMMAND scripts/check_layers)
-# LONG: only scripts/test --full runs it, because others cover what it covers, less closely.
+# LONG: only scripts/test --full runs it, because others cover what it covers, less closely. WIDE: scripts/test --ci runs it,
+# too, but not scripts/test: over a minute of one feature's many ways.
 # SERIAL: alone, for what it compares takes all cores, or time matters to it. LOCK: never at once with others of that word,
 # because they use the same folder or port. COST: about its seconds, for those of over a minute: they start first, so that no
 # core waits for one at the end.
 function(trireme_script_test name)
-  cmake_parse_arguments(T "SERIAL;LONG" "LABEL;TIMEOUT;LOCK;COST" "COMMAND;ENV" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;LONG;WIDE" "LABEL;TIMEOUT;LOCK;COST" "COMMAND;ENV" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 1200)  # a hang, even where the host takes most of the time away
   endif()
@@ -73,6 +74,9 @@ function(trireme_script_test name)
   set(labels ${T_LABEL})
   if(T_LONG)
     list(APPEND labels long)
+  endif()
+  if(T_WIDE)
+    list(APPEND labels wide)
   endif()
   set_tests_properties(${T_LABEL}.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT}
                        ENVIRONMENT "TRIREME_BUILD=${PROJECT_BINARY_DIR};HF_HUB_OFFLINE=1;${T_ENV}" SKIP_RETURN_CODE 77)

@@ -8,9 +8,7 @@ function(trireme_use_torch target)
   target_precompile_headers(${target} REUSE_FROM trireme_torch_pch)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    # CMake compiles programs with -fPIE, libraries with -fPIC; a precompiled header works only with the mode it was built in.
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${target} PRIVATE -fPIC)
+    trireme_compile_as_library(${target})
   endif()
 endfunction()
 

@@ -1,5 +1,5 @@
-"""The user's Python objects as the program takes them: functions of this process as reward functions, which a worker asks over
-a socket (worker.py), and rows as a file of JSON lines."""
+"""The user's Python objects as the program takes them: functions of this process as reward functions and metrics, which a worker asks
+over a socket (worker.py), and rows as a file of JSON lines."""
 from __future__ import annotations
 
 import hashlib
@@ -14,14 +14,14 @@ import threading
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from . import installation
-from .reward_functions import RewardError, RewardFunction
-from .worker import Answers, Output, serve
+from .user_functions import FunctionError
+from .worker import KINDS, Answers, Output, serve
 
 
 def name_of(function: Any) -> str:
     """For logs: a function's or class's own name."""
     name = getattr(function, "__name__", type(function).__name__)
-    return re.sub(r"\W", "_", name).strip("_") or "reward"
+    return re.sub(r"\W", "_", name).strip("_") or "function"
 
 
 def file_of(function: Any) -> str:
@@ -31,28 +31,29 @@ def file_of(function: Any) -> str:
         return ""
 
 
-class RewardServer:
-    """Functions of this process, as elements of rl.rewards. They run here, in a thread: a function may use whatever it sees."""
+class FunctionServer:
+    """Functions of this process, as elements of rl.rewards and eval.metrics. They run here, in a thread: a function may use whatever it
+    sees."""
 
     def __init__(self, folder: str):
-        self._path = os.path.join(folder, "rewards")
-        self._functions: dict[str, Any] = {}
+        self._path = os.path.join(folder, "functions")
+        self._functions: dict[tuple[str, str], Any] = {}
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)
         self._listener.listen()
         self.last_error: BaseException | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def element(self, function: Any) -> str:
-        """Its element of rl.rewards. A function of no known form is refused now."""
+    def element(self, kind: str, function: Any) -> str:
+        """Its element of the list. A function of no known form is refused now."""
         name = name_of(function)
-        while name in self._functions:
+        while (kind, name) in self._functions:
             name += "_"
         try:
-            RewardFunction(function)
-        except RewardError as error:
-            raise installation.InputError(f"rewards: {name} {error}") from error.__cause__
-        self._functions[name] = function
+            KINDS[kind](function, name)
+        except FunctionError as error:
+            raise installation.InputError(f"{kind}s: {name} {error}") from error.__cause__
+        self._functions[kind, name] = function
         return f"python:{self._path}:{name}"
 
     def close(self) -> None:
@@ -68,9 +69,9 @@ class RewardServer:
 
     def _answer(self, end: socket.socket) -> None:
         with end, end.makefile("rwb") as stream:
-            name, seconds = json.loads(stream.readline())
-            function = self._functions[name]
-            answers = Answers(lambda: function)
+            kind, name, seconds = json.loads(stream.readline())
+            function = self._functions[kind, name]
+            answers = Answers(kind, name, lambda: function)
 
             def kept(line: bytes) -> dict[str, Any]:
                 answer = answers(line)
@@ -78,16 +79,54 @@ class RewardServer:
                 return answer
 
             try:
-                serve(stream, Output(stream), kept, file_of(function), seconds, lambda: end.shutdown(socket.SHUT_RDWR))
+                serve(stream, Output(stream), kept, file_of(function), (kind, seconds), lambda: end.shutdown(socket.SHUT_RDWR))
             except (OSError, ValueError):  # the program has ended, or asks anew
                 pass
 
 
-def reward_elements(rewards: Any, folder: str) -> tuple[list[str], RewardServer | None]:
-    """rl.rewards from functions, classes, and strings, which mean what they mean in RUN.yaml."""
-    rewards = list(rewards) if isinstance(rewards, (list, tuple)) else [rewards]
-    server = None if all(isinstance(one, str) for one in rewards) else RewardServer(folder)
-    return [one if isinstance(one, str) else server.element(one) for one in rewards], server
+FUNCTION_KEYS = {"rl.rewards": "reward", "eval.metrics": "metric"}
+
+
+def has_function(given: Any) -> bool:
+    return any(map(callable, given)) if isinstance(given, (list, tuple)) else callable(given)
+
+
+class Functions:
+    """The functions of this process that a run asks; they are served from the first one on."""
+
+    def __init__(self, folder: str):
+        self._folder = folder
+        self._server: FunctionServer | None = None
+
+    def elements(self, key: str, given: Any) -> list[Any]:
+        """The list of a key from functions and classes; what else it has means what it means in RUN.yaml."""
+        return [self._element(key, one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+
+    def _element(self, key: str, one: Any) -> Any:
+        if isinstance(one, (str, Mapping)):
+            return one
+        if self._server is None:
+            self._server = FunctionServer(self._folder)
+        return self._server.element(FUNCTION_KEYS[key], one)
+
+    def in_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, wherever a configuration has such a key with a function."""
+        result = dict(config)
+        for key in FUNCTION_KEYS:
+            section, _, name = key.partition(".")
+            if isinstance(result.get(section), Mapping) and has_function(result[section].get(name)):
+                result[section] = {**result[section], name: self.elements(key, result[section][name])}
+            if has_function(result.get(key)):
+                result[key] = self.elements(key, result[key])
+        return result
+
+    @property
+    def last_error(self) -> BaseException | None:
+        return self._server.last_error if self._server else None
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
 
 
 def plain(value: Any) -> Any:

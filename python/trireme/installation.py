@@ -7,8 +7,10 @@ import re
 import shutil
 import sys
 
+from .variant import DEVICE, DISTRIBUTION, TORCH_VERSION
+
 PACKAGE = pathlib.Path(__file__).resolve().parent
-TORCH_VERSION = "2.7.1"  # cmake/FindLibtorch.cmake's; tests/scripts/package_test compares them
+VARIANTS = ("train", "npu", "cuda")  # trireme-train and so on
 
 LEAST_GLIBC = (2, 35)  # the wheel's manylinux tag (scripts/package)
 # launch/thread_waits.cc's: the program would set it and start itself again, which loads torch twice.
@@ -34,7 +36,7 @@ def program():
     path = pathlib.Path(named) if named else PACKAGE / "bin/trireme" if is_installed() else PACKAGE.parent.parent / "build/trireme"
     if not os.access(path, os.X_OK):
         raise InputError(f"{path} is not a program that can be run; " + (
-            "set TRIREME to another" if named else "install trireme-train again" if is_installed() else "run scripts/build"))
+            "set TRIREME to another" if named else f"install {DISTRIBUTION} again" if is_installed() else "run scripts/build"))
     return str(path.absolute())
 
 
@@ -48,6 +50,27 @@ def check_glibc():
     if not version or (int(version[1]), int(version[2])) < LEAST_GLIBC:
         raise InputError(f"this system has {found or 'no glibc'}; this Trireme needs glibc {LEAST_GLIBC[0]}.{LEAST_GLIBC[1]} or newer: "
                          "use Debian 12, Ubuntu 22.04, openEuler 24.03 or newer, in a container if need be, or build from the sources")
+
+
+def check_alone():
+    """Two variants have the same files, and pip lets the later one write over the earlier one's."""
+    found = [f"trireme-{name}" for name in VARIANTS if any(PACKAGE.parent.glob(f"trireme_{name}-*.dist-info"))]
+    if len(found) > 1:
+        raise InputError(f"{' and '.join(found)} are both installed in {PACKAGE.parent}, and each has written over the other's files: "
+                         f"pip uninstall {' '.join(found)}, then install one of them")
+
+
+def cann_libraries():
+    """The folder of the host's libascendcl, which no package contains."""
+    home = os.environ.get("ASCEND_HOME_PATH")
+    if not home:
+        raise InputError(f"{DISTRIBUTION} needs CANN, and ASCEND_HOME_PATH is not set: source set_env.sh of its toolkit, such as "
+                         "/usr/local/Ascend/ascend-toolkit/set_env.sh, or install trireme-train, which needs none")
+    for name in ("libascendcl.so", "libhccl.so"):
+        if not pathlib.Path(home, "lib64", name).is_file():
+            raise InputError(f"ASCEND_HOME_PATH is {home}, and there is no lib64/{name}: install CANN's toolkit there, or source the "
+                             "set_env.sh of the one that you have")
+    return pathlib.Path(home, "lib64")
 
 
 def version_of(torch):
@@ -92,9 +115,12 @@ def environment():
     variables = dict(os.environ)
     if is_installed():
         check_glibc()
+        check_alone()
         torch = torch_folder()
         if torch.parent != PACKAGE.parent:
             put_first(variables, "LD_LIBRARY_PATH", torch / "lib")
+        if DEVICE == "npu" and str(libraries := cann_libraries()) not in variables.get("LD_LIBRARY_PATH", "").split(":"):
+            put_first(variables, "LD_LIBRARY_PATH", libraries)
         if "TRIREME_LIBPYTHON" not in variables and (path := libpython()):
             variables["TRIREME_LIBPYTHON"] = path
     variables.setdefault("TRIREME_PYTHON", sys.executable)  # for reward functions: python:FILE.py:FUNCTION

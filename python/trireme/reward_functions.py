@@ -3,40 +3,14 @@ compute_score. From the program's question about completions to a number for eac
 and the record. Knows no process and no file; those are worker.py's and callbacks.py's."""
 from __future__ import annotations
 
-import asyncio
 import inspect
-import math
-import os
-import traceback
 from typing import Any, Callable, Sequence
+
+from .user_functions import FunctionError, accepted, awaited, finite, is_given, made, parameters_of, raised, shown
 
 WANTED = ("wanted f(prompts, completions, **columns) as TRL's, a class with __call__(self, completions, **columns) as ms-swift's ORM, "
           "or compute_score(data_source, solution_str, ground_truth, extra_info) as verl's")
 NOT_COLUMNS = ("prompt", "completion")  # TRL passes these as prompts and completions
-SHOWN = 60  # characters of a text in an error
-
-
-class RewardError(Exception):
-    """What is wrong with a reward function or what it returned; the text follows its name: 'raised ValueError: …'."""
-
-
-def shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "…")
-
-
-def parameters_of(call: Callable) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(call).parameters.values())
-    except (TypeError, ValueError):
-        raise RewardError(f"has no signature that Python knows; {WANTED}") from None
-
-
-def where_in(error: BaseException, own: str = __file__) -> str:
-    """FILE:LINE of the innermost frame of the user's code, which is what the user can mend."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != own]
-    named = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<")] or frames
-    return f" at {os.path.basename(named[-1].filename)}:{named[-1].lineno}" if named else ""
 
 
 def messages_of(record: dict[str, Any]) -> list | None:
@@ -60,7 +34,7 @@ class Lists:
 
     def __init__(self, call: Callable, of_messages: bool):
         self._call, self._of_messages = call, of_messages
-        self._parameters = parameters_of(call)
+        self._parameters = parameters_of(call, WANTED)
 
     def _columns(self, asked: Sequence[dict[str, Any]]) -> dict[str, list]:
         found: dict[str, list] = {"prompts": [prompt_of(one) for one in asked], "completions": [self._completion(one) for one in asked]}
@@ -89,7 +63,7 @@ class Scores:
 
     def __init__(self, call: Callable):
         self._call = call
-        self._parameters = parameters_of(call)
+        self._parameters = parameters_of(call, WANTED)
 
     def check(self, record: dict[str, Any]) -> None:
         refuse_missing(self._parameters, {"data_source", "solution_str", "ground_truth", "extra_info"}, record)
@@ -103,7 +77,7 @@ class Scores:
         for key in ("ground_truth", "solution"):
             if key in record:
                 return record[key]
-        raise RewardError(f"needs reward_model.ground_truth, ground_truth or solution in a prompt's record; it has {', '.join(record)}")
+        raise FunctionError(f"needs reward_model.ground_truth, ground_truth or solution in a prompt's record; it has {', '.join(record)}")
 
     def __call__(self, asked: Sequence[dict[str, Any]]) -> Sequence[Any]:
         found = []
@@ -118,20 +92,9 @@ class Scores:
 
 def refuse_missing(parameters: Sequence[inspect.Parameter], known: set[str], record: dict[str, Any]) -> None:
     for one in parameters:
-        if one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) or one.default is not one.empty or one.name in known:
+        if is_given(one, known):
             continue
-        raise RewardError(f"needs '{one.name}', which is no column of the prompts; they have {', '.join(record) or 'none'}")
-
-
-def accepted(given: dict[str, Any], parameters: Sequence[inspect.Parameter]) -> dict[str, Any]:
-    """All of them for **columns, otherwise those that are named."""
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return given
-    return {one.name: given[one.name] for one in parameters if one.name in given}
-
-
-def awaited(value: Any) -> Any:
-    return asyncio.run(value) if inspect.iscoroutine(value) else value
+        raise FunctionError(f"needs '{one.name}', which is no column of the prompts; they have {', '.join(record) or 'none'}")
 
 
 def values_in(value: Any, count: int) -> Sequence[Any]:
@@ -140,23 +103,14 @@ def values_in(value: Any, count: int) -> Sequence[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, (list, tuple)):
-        raise RewardError(f"returned {shown(value)}; wanted a list with a number or None for each of {count} completions")
+        raise FunctionError(f"returned {shown(value)}; wanted a list with a number or None for each of {count} completions")
     if len(value) != count:
-        raise RewardError(f"returned {len(value)} values for {count} completions")
+        raise FunctionError(f"returned {len(value)} values for {count} completions")
     return value
 
 
 def number_in(value: Any, one: dict[str, Any], index: int, count: int) -> float | None:
-    """JSON has neither NaN nor a tensor."""
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise RewardError(f"returned {shown(value)}{about(one, index, count)}; wanted a finite number, or None for no reward") from None
-    if not math.isfinite(number):
-        raise RewardError(f"returned {number}{about(one, index, count)}; wanted a finite number, or None for no reward")
-    return number
+    return None if value is None else finite(value, about(one, index, count), ", or None for no reward")
 
 
 def about(one: dict[str, Any], index: int, count: int) -> str:
@@ -166,39 +120,38 @@ def about(one: dict[str, Any], index: int, count: int) -> str:
 def kind_of(function: Any) -> Lists | Scores:
     """By what it is and what its parameters are called."""
     if inspect.isclass(function):
-        try:
-            function = function()
-        except Exception as error:
-            raise RewardError(f"cannot be made without arguments: {type(error).__name__}: {error}{where_in(error)}") from error
+        function = made(function)
     if not callable(function):
-        raise RewardError(f"is {shown(function)}, not a function or class; {WANTED}")
-    names = [one.name for one in parameters_of(function)]
+        raise FunctionError(f"is {shown(function)}, not a function or class; {WANTED}")
+    names = [one.name for one in parameters_of(function, WANTED)]
     if "solution_str" in names:
         return Scores(function)
     if "completions" in names:
         return Lists(function, of_messages=inspect.isroutine(function))
-    raise RewardError(f"has the parameters ({', '.join(names)}); {WANTED}")
+    raise FunctionError(f"has the parameters ({', '.join(names)}); {WANTED}")
 
 
 class RewardFunction:
-    """Of a user's function or class. Refused by a RewardError if its form is none of the known ones."""
+    """Of a user's function or class. Refused by a FunctionError if its form is none of the known ones."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Any, name: str = ""):
         self._kind = kind_of(function)
 
-    def check(self, record: dict[str, Any]) -> None:
-        """Refuses prompts that lack what it needs, by one of them."""
-        self._kind.check(record)
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The program's question: completions, or one of the records to refuse prompts by that lack what it needs."""
+        if "check" in question:
+            self._kind.check(question["check"])
+        return {"rewards": self(question.get("completions", []))}
 
     def __call__(self, asked: Sequence[dict[str, Any]]) -> list[float | None]:
         if not asked:
             return []
         try:
             values = self._kind(asked)
-        except RewardError:
+        except FunctionError:
             raise
         except BaseException as error:
-            raise RewardError(f"raised {type(error).__name__}: {error}{where_in(error)}{self._culprit(asked, error)}") from error
+            raise FunctionError(raised(error) + self._culprit(asked, error)) from error
         return [number_in(value, one, index, len(asked)) for index, (value, one) in enumerate(zip(values, asked))]
 
     def _culprit(self, asked: Sequence[dict[str, Any]], error: BaseException) -> str:

@@ -61,11 +61,14 @@ class Run:
     callback, is raised at the end of the iteration.
 
     rewards: elements of rl.rewards: functions of TRL's, ms-swift's or verl's form, and texts as in RUN.yaml.
+    metrics: elements of eval.metrics: f(predictions, references, **columns), transformers' or ms-swift's form, and texts as there.
+    Either may be in config and set, too.
     data, valid: rows (any iterable of dicts, read to its end first) or paths, as data.train and data.valid.
     on_step, on_evaluation, on_save: called with each such event, in a thread of their own: the run does not wait for them."""
 
     def __init__(self, config: Mapping[str, Any] | str | os.PathLike, ranks: int = 1, set: Mapping[str, Any] | None = None, *,
                  rewards: Callable | str | Sequence[Callable | str] | None = None,
+                 metrics: Callable | str | Sequence[Callable | str] | None = None,
                  data: Iterable[Mapping[str, Any]] | str | Sequence[str] | None = None,
                  valid: Iterable[Mapping[str, Any]] | str | Sequence[str] | None = None,
                  on_step: Callable[[Event], Any] | None = None, on_evaluation: Callable[[Event], Any] | None = None,
@@ -74,14 +77,15 @@ class Run:
         self._callbacks = callbacks.callbacks_of({"on_step": on_step, "on_evaluation": on_evaluation, "on_save": on_save})
         self._callback_error: BaseException | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="trireme-")
-        self._rewards = None
-        set = dict(set or {})
+        self._functions = callbacks.Functions(self._folder.name)
+        set = self._functions.in_config(set or {})
         for key, given in (("data.train", data), ("data.valid", valid)):
             if given is not None:
                 set[key] = callbacks.data_files(key.replace("data.train", "data").replace("data.valid", "valid"), given)
-        if rewards is not None:
-            set["rl.rewards"], self._rewards = callbacks.reward_elements(rewards, self._folder.name)
-        path = os.fspath(config) if not isinstance(config, Mapping) else self._write(config)
+        for key, given in (("rl.rewards", rewards), ("eval.metrics", metrics)):
+            if given is not None:
+                set[key] = self._functions.elements(key, given)
+        path = os.fspath(config) if not isinstance(config, Mapping) else self._write(self._functions.in_config(config))
         self._start(*command(ranks, [path, "--report", "events", *set_words(set)]))
 
     def _write(self, config: Mapping[str, Any]) -> str:
@@ -138,11 +142,10 @@ class Run:
         self._close()
         if self._callback_error is not None:
             raise self._callback_error
-        raise_for(status, self._said, self._rewards.last_error if self._rewards and status != 0 else None)
+        raise_for(status, self._said, self._functions.last_error if status != 0 else None)
 
     def _close(self) -> None:
-        if self._rewards:
-            self._rewards.close()
+        self._functions.close()
         self._folder.cleanup()
 
     def wait(self) -> list[Event]:

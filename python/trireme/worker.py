@@ -1,5 +1,5 @@
-"""The process that runs a user's reward function beside the program: `python worker.py reward FILE.py:FUNCTION --seconds N`. The
-program writes a JSON line for each sampling and reads one. FILE may be a socket of a Python that has the function
+"""The process that runs a user's function beside the program: `python worker.py reward FILE.py:FUNCTION --seconds N`, or metric. The
+program writes a JSON line for each sampling, or evaluation, and reads one. FILE may be a socket of a Python that has the function
 already (callbacks.py). What the function prints goes to stderr. Imports nothing but Python's own library, and runs without Trireme
 being installed in this Python."""
 import argparse
@@ -27,24 +27,29 @@ if not __package__:  # run by its path: the package is around it, and nothing of
     spec = importlib.util.spec_from_file_location("trireme", here / "__init__.py", submodule_search_locations=[str(here)])
     sys.modules["trireme"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules["trireme"])
-from trireme.reward_functions import RewardError, RewardFunction, where_in  # noqa: E402
+from trireme.metric_functions import MetricFunction  # noqa: E402
+from trireme.reward_functions import RewardFunction  # noqa: E402
+from trireme.user_functions import FunctionError, where_in  # noqa: E402
+
+KINDS = {"reward": RewardFunction, "metric": MetricFunction}
+LIMITS = {"reward": "rl.reward_seconds = {:g}", "metric": "the {:g} s of a metric"}
 
 
 def module_of(path):
     """The user's file as a module, importable by its name and with the modules beside it, as if Python had been started with it."""
     if not path.is_file():
-        raise RewardError(f"cannot be loaded: there is no file {path}")
+        raise FunctionError(f"cannot be loaded: there is no file {path}")
     sys.path.insert(0, str(path.resolve().parent))
     found = importlib.util.spec_from_file_location(path.stem, path)
     if found is None:
-        raise RewardError(f"cannot be loaded: {path} is not a Python file")
+        raise FunctionError(f"cannot be loaded: {path} is not a Python file")
     module = importlib.util.module_from_spec(found)
     sys.modules[path.stem] = module
     try:
         found.loader.exec_module(module)
     except BaseException as error:
         at = f" at {path.name}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where_in(error)
-        raise RewardError(f"cannot be loaded: {type(error).__name__}: {getattr(error, 'msg', error)}{at}") from error
+        raise FunctionError(f"cannot be loaded: {type(error).__name__}: {getattr(error, 'msg', error)}{at}") from error
     return module
 
 
@@ -52,7 +57,7 @@ def function_in(path, name):
     module = module_of(path)
     if not hasattr(module, name):
         own = [key for key, value in vars(module).items() if callable(value) and getattr(value, "__module__", "") == module.__name__]
-        raise RewardError(f"is not in {path}; that has {', '.join(own) or 'no functions'}")
+        raise FunctionError(f"is not in {path}; that has {', '.join(own) or 'no functions'}")
     return getattr(module, name)
 
 
@@ -75,19 +80,17 @@ def time_to_answer(seconds):
 class Answers:
     """Lines for lines. `load` gives the function; it is called at the first line, so that its errors are answers, too."""
 
-    def __init__(self, load):
-        self._load = load
+    def __init__(self, kind, name, load):
+        self._make = lambda: KINDS[kind](load(), name)
         self._function = None
 
     def __call__(self, line):
         try:
             asked = json.loads(line)
             if self._function is None:
-                self._function = RewardFunction(self._load())
-            if "check" in asked:
-                self._function.check(asked["check"])
-            return {"rewards": self._function(asked.get("completions", []))}
-        except RewardError as error:
+                self._function = self._make()
+            return self._function.answer(asked)
+        except FunctionError as error:
             return {"error": str(error), "cause": error.__cause__}
 
 
@@ -122,13 +125,14 @@ def own_output():
     return output
 
 
-def serve(lines, output, answers, file, seconds, end, started=None):
+def serve(lines, output, answers, file, limit, end, started=None):
     """One question at a time. One that takes too long is answered with where it is, and end() is called: nothing ends a Python
-    function but its process. `started`: when the first one began to wait."""
+    function but its process. `limit`: its kind, and the seconds that it has; `started`: when the first one began to wait."""
+    kind, seconds = limit
     own, thread = os.getpid(), threading.get_ident()
 
     def give_up(question):
-        if output.answer(question, {"error": f"took longer than rl.reward_seconds = {seconds:g}; {frame_text(thread, file)}"}):
+        if output.answer(question, {"error": f"took longer than {LIMITS[kind].format(seconds)}; {frame_text(thread, file)}"}):
             end()
 
     for line in lines:
@@ -153,36 +157,36 @@ def report(answer):
         traceback.print_exception(type(error), error, error.__traceback__)
 
 
-def relay(path, name, seconds, output):
+def relay(path, kind, name, seconds, output):
     """Passes lines to the Python that has the function, and back."""
     with socket.socket(socket.AF_UNIX) as end:
         end.connect(str(path))
         stream = end.makefile("rwb")
-        stream.write(json.dumps([name, seconds]).encode() + b"\n")
+        stream.write(json.dumps([kind, name, seconds]).encode() + b"\n")
         for line in sys.stdin.buffer:
             question = output.ask()
             stream.write(line)
             stream.flush()
             answer = stream.readline()
             if not answer:
-                return "the Python that has the reward function has ended"
+                return "the Python that has the function has ended"
             output.answer(question, json.loads(answer))
     return 0
 
 
 def main():
     parser = argparse.ArgumentParser("trireme.worker", description=__doc__)
-    parser.add_argument("kind", choices=["reward"])
+    parser.add_argument("kind", choices=list(KINDS))
     parser.add_argument("function", metavar="FILE.py:FUNCTION")
-    parser.add_argument("--seconds", type=float, default=60, help="for the completions of one sampling")
+    parser.add_argument("--seconds", type=float, default=60, help="for one question")
     options = parser.parse_args()
     file, _, name = options.function.rpartition(":")
     path = pathlib.Path(file)
     output = own_output()
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
-        return relay(path, name, options.seconds, output)
-    answers = Answers(lambda: function_in(path, name))
-    serve(sys.stdin.buffer, output, answers, file, options.seconds, lambda: os._exit(1), STARTED)
+        return relay(path, options.kind, name, options.seconds, output)
+    answers = Answers(options.kind, name, lambda: function_in(path, name))
+    serve(sys.stdin.buffer, output, answers, file, (options.kind, options.seconds), lambda: os._exit(1), STARTED)
     return 0
 
 

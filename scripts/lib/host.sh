@@ -43,6 +43,12 @@ find_python() { # the system's if it is one of PYTHONS, else another that is ins
     "install package python${PYTHONS%% *}, or put one of uv's on PATH (uv python install ${PYTHONS%% *})"
 }
 
+need_venv() { # distributions split it from Python, and tell so in a paragraph
+  "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ||
+    die "$PYTHON cannot make environments, since it lacks venv or ensurepip; install python3-venv, or put another Python" \
+      "${PYTHONS// / or } first on PATH"
+}
+
 need_space() { # GIB, in the folder of the clone
   local free
   free=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')

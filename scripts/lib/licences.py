@@ -40,7 +40,7 @@ def crate_text(crate):
     return "\n".join(path.read_text(errors="replace") for path in files)
 
 
-def write(root, info, libraries, version):
+def write(root, info, distribution, version):
     folder = info / "licenses"
     folder.mkdir(exist_ok=True)
     (folder / "LICENSE").write_bytes((root / "LICENSE").read_bytes())
@@ -60,6 +60,6 @@ def write(root, info, libraries, version):
         texts.append(f"==== {name} {number} ({licence})\n\n{crate_text(crate)}")
     (folder / "CRATES.txt").write_text("\n".join(texts))
     bill = {"bomFormat": "CycloneDX", "specVersion": "1.4", "version": 1,
-            "metadata": {"component": {"type": "application", "name": "trireme-train", "version": version}}, "components": parts}
+            "metadata": {"component": {"type": "application", "name": distribution, "version": version}}, "components": parts}
     (info / "sboms").mkdir(exist_ok=True)
     (info / "sboms/trireme.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
