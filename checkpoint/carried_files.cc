@@ -51,6 +51,28 @@ std::string WithType(const std::string& text, const std::string& where, DType dt
   return config.dump(2) + "\n";
 }
 
+// The folders of sentence-transformers' modules, as modules.json names them.
+std::vector<std::filesystem::path> ModuleFolders(const std::filesystem::path& from) {
+  const std::filesystem::path list = from / "modules.json";
+  if (!PathExists(list)) return {};
+  std::vector<std::filesystem::path> folders;
+  for (const Json& module : ReadJsonFile(list.string())) {
+    const Json path = module.is_object() ? module.value("path", Json()) : Json();
+    if (!path.is_string() || path.get<std::string>().empty()) continue;
+    const std::filesystem::path folder = path.get<std::string>();
+    if (folder.is_relative() && folder == folder.filename() && IsDirectory(from / folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+void CarryFolder(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::filesystem::create_directories(to);
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    if (!entry.is_regular_file() || !IsCarried(entry.path())) continue;
+    WriteAtomicFile(to / entry.path().filename(), ReadTextFile(entry.path().string()));
+  }
+}
+
 }  // namespace
 
 void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& to, const CarryOptions& options) {
@@ -70,6 +92,7 @@ void CarryFiles(const std::filesystem::path& from, const std::filesystem::path& 
     copy.Write(text.data(), text.size());
     copy.Commit();
   }
+  for (const std::filesystem::path& folder : ModuleFolders(from)) CarryFolder(from / folder, to / folder);
 }
 
 }  // namespace trireme

@@ -19,6 +19,7 @@
 #include "checkpoint/carried_files.h"
 #include "checkpoint/elements.h"
 #include "checkpoint/fp8_blocks.h"
+#include "checkpoint/import_states.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/memory_names.h"
 #include "checkpoint/safetensors_writer.h"
@@ -331,6 +332,61 @@ void ExportAdapter(const HfDirectory& source, const std::filesystem::path& targe
   process_group.barrier();
 }
 
+PieceToWrite WholePiece(const std::string& key, DType dtype, const Shape& shape, const void* data) {
+  return {.key = key,
+          .dtype = dtype,
+          .shape = shape,
+          .box = {Shape(shape.size(), 0), shape},
+          .data = data,
+          .strides = RowMajorStrides(shape)};
+}
+
+void WriteStates(const StoredStates& states, const std::string& name, RankFileWriter& file) {
+  std::vector<std::byte> elements;
+  for (const std::string& state : states.Of(name)) {
+    const TensorView view = states.Describe(state, name);
+    elements.resize(static_cast<size_t>(Elements(view.shape) * ByteSize(view.dtype)));
+    states.Read(state, name, elements.data());
+    file.Write(WholePiece(state + "/" + name, view.dtype, view.shape, elements.data()));
+  }
+}
+
+// `states`: nullptr: weights alone.
+void Import(const HfDirectory& source, const StoredStates* states, const std::filesystem::path& target,
+            const ConvertOptions& options, const ProcessGroup& process_group) {
+  const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
+  const std::string config = ConfigOf(source);
+  const Json parsed = ParseJson(config, (source.model_files() / "config.json").string());
+  const std::vector<bool> mine = MyShare(tensors, process_group);
+  Prepare(target, options, process_group);
+  RankFileWriter file(target, process_group.rank);
+  Prepared prepared(options);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!mine[i] || prepared.refusal()) continue;
+    const PlannedTensor& tensor = tensors[i];
+    file.Write(WholePiece("weights/" + tensor.name, tensor.dtype, tensor.shape, prepared.Elements(source, tensor)));
+    source.Release(tensor.name);
+    if (states != nullptr) WriteStates(*states, tensor.name, file);
+  }
+  file.Close();
+  AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
+  if (process_group.rank == 0) {
+    CarryFiles(source.model_files(), PartOf(target),
+               {.dtype = CommonType(tensors), .config = config, .value_head = true});
+    checkpoint::Manifest header;
+    header.set_writer(options.writer);
+    header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");
+    header.set_model_config(config);
+    header.mutable_layout()->set_world(static_cast<uint32_t>(process_group.size));
+    if (states != nullptr) {  // without a position in the data: another system's order of rows is not ours
+      header.mutable_progress()->set_step(states->step());
+      header.mutable_progress()->set_updates(states->updates());
+    }
+    CommitCheckpoint(target, process_group.size, std::move(header));
+  }
+  process_group.barrier();
+}
+
 }  // namespace
 
 void ExportHuggingFace(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
@@ -367,37 +423,12 @@ bool HoldsAdapter(const HfDirectory& source) {
 
 void ImportCheckpoint(const HfDirectory& source, const std::filesystem::path& target, const ConvertOptions& options,
                       const ProcessGroup& process_group) {
-  const std::vector<PlannedTensor> tensors = TensorsOf(source, options);
-  const std::string config = ConfigOf(source);
-  const Json parsed = ParseJson(config, (source.model_files() / "config.json").string());
-  const std::vector<bool> mine = MyShare(tensors, process_group);
-  Prepare(target, options, process_group);
-  RankFileWriter file(target, process_group.rank);
-  Prepared prepared(options);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!mine[i] || prepared.refusal()) continue;
-    const PlannedTensor& tensor = tensors[i];
-    file.Write({.key = "weights/" + tensor.name,
-                .dtype = tensor.dtype,
-                .shape = tensor.shape,
-                .box = {Shape(tensor.shape.size(), 0), tensor.shape},
-                .data = prepared.Elements(source, tensor),
-                .strides = RowMajorStrides(tensor.shape)});
-    source.Release(tensor.name);
-  }
-  file.Close();
-  AgreeOnRefusal(PartOf(target), prepared.refusal(), process_group);
-  if (process_group.rank == 0) {
-    CarryFiles(source.model_files(), PartOf(target),
-               {.dtype = CommonType(tensors), .config = config, .value_head = true});
-    checkpoint::Manifest header;
-    header.set_writer(options.writer);
-    header.set_family(parsed.is_object() ? parsed.value("model_type", "") : "");
-    header.set_model_config(config);
-    header.mutable_layout()->set_world(static_cast<uint32_t>(process_group.size));
-    CommitCheckpoint(target, process_group.size, std::move(header));
-  }
-  process_group.barrier();
+  Import(source, nullptr, target, options, process_group);
+}
+
+void ImportWithStates(const HfDirectory& source, const StoredStates& states, const std::filesystem::path& target,
+                      const ConvertOptions& options, const ProcessGroup& process_group) {
+  Import(source, &states, target, options, process_group);
 }
 
 }  // namespace trireme

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/elements.h"
+#include "checkpoint/import_states.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -69,7 +72,9 @@ std::optional<LayerGraph> GraphOf(const HfDirectory& source) {
     if (std::count(known.begin(), known.end(), config.Text("model_type")) == 0) return std::nullopt;
     LayerGraph graph = BuildGraph(config);
     TakeFileNames(graph, source);
-    if (HoldsAdapter(source) && source.Has(kScoreWeight)) ReplaceHead(graph);  // a reward model's, of a causal base
+    if (HoldsAdapter(source) && source.Has(kScoreWeight)) {  // a reward model's or a classifier's, of a causal base
+      ReplaceHead(graph, source.Describe(kScoreWeight).shape.at(0));
+    }
     return graph;
   } catch (const Error&) {
     return std::nullopt;
@@ -145,6 +150,36 @@ void Verify(const Arguments& arguments, const HfDirectory& source, Job& job) {
     throw RuntimeError(to.string(), ": the model's losses differ from those of ", source.path().string());
 }
 
+// Of --optimizer: what a run resumes from, under the name that says its step; nullptr: weights alone.
+std::unique_ptr<StoredStates> StatesOf(const Arguments& arguments, const HfDirectory& source, Kind kind) {
+  if (!arguments.has("optimizer")) return nullptr;
+  const std::filesystem::path to = arguments.value("to");
+  if (kind != Kind::kCheckpoint || arguments.has("to-megatron"))
+    throw InputError("--optimizer is for a checkpoint, which alone holds an optimizer's states; add --as checkpoint");
+  if (arguments.has("dtype"))
+    throw InputError(
+        "--optimizer keeps the types of weights and states, which belong together; leave out --dtype, and "
+        "set model.dtype of the run instead");
+  std::unique_ptr<StoredStates> states = OpenStoredStates(source.path(), source.model_files() / "config.json");
+  if (!states)
+    throw InputError(source.path().string(),
+                     ": is no Megatron checkpoint, and --optimizer reads the states of one "
+                     "alone; leave it out");
+  const std::optional<int64_t> named = StepOfName(to.filename().string());
+  if (named && *named != states->step())
+    throw InputError("--to ", to.string(), ": the Megatron checkpoint is of step ", states->step(), "; name it ",
+                     CheckpointPath(to.parent_path(), states->step()).string());
+  return states;
+}
+
+// How a run resumes, and what it does not find here.
+void SayHowToResume(const std::filesystem::path& checkpoint, const StoredStates& states) {
+  std::cout << "the optimizer's states are of step " << states.step() << ", " << states.updates() << " updates: set "
+            << "model.path and run.resume to " << checkpoint.string() << "\n"
+            << "left behind: random numbers, the position in the data and the learning rate's schedule, which are the "
+            << "new run's\n";
+}
+
 void ConvertModel(const Arguments& arguments, Job& job) {
   const std::filesystem::path from = ConvertSource(arguments), to = arguments.value("to");
   if (!arguments.has("to-megatron")) RefuseLoneMegatronOptions(arguments);
@@ -155,6 +190,7 @@ void ConvertModel(const Arguments& arguments, Job& job) {
   if (arguments.has("verify") && !arguments.has("model")) RefuseUnverifiable(from);
   const HfDirectory source = OpenSource(arguments);
   const Kind kind = TargetKind(arguments, source);
+  const std::unique_ptr<StoredStates> states = StatesOf(arguments, source, kind);
   if (HoldsAdapter(source) && arguments.has("verify")) {
     throw InputError(from.string(),
                      ": is an adapter's checkpoint, which cannot run without its base; leave out --verify");
@@ -177,10 +213,14 @@ void ConvertModel(const Arguments& arguments, Job& job) {
         ": its weights are in 4 or 8 bits, which a checkpoint does not hold; set model.path to it as it is");
   }
   const ProcessGroup process_group = ProcessGroupOf(job);
-  (kind == Kind::kHuggingFace ? ExportHuggingFace : ImportCheckpoint)(source, to, options, process_group);
+  if (states)
+    ImportWithStates(source, *states, to, options, process_group);
+  else
+    (kind == Kind::kHuggingFace ? ExportHuggingFace : ImportCheckpoint)(source, to, options, process_group);
   if (job.rank() == 0) {
     std::cout << "wrote " << source.Names().size() << " tensors to " << to.string() << ", a " << NameOf(kind, source)
               << "\n";
+    if (states) SayHowToResume(to, *states);
   }
   if (arguments.has("verify")) Verify(arguments, source, job);
 }
@@ -209,6 +249,9 @@ Command ConvertCommand() {
                 "of a Megatron checkpoint: the directory with the model's config.json and tokenizer; by default the "
                 "checkpoint's own"},
            {.name = "as", .value_name = "KIND", .help = "hf or checkpoint; by default the other kind"},
+           {.name = "optimizer",
+            .help = "of a Megatron checkpoint, with --as checkpoint: Adam's moments, fp32 masters and step, too, from "
+                    "which run.resume goes on"},
            {.name = "dtype",
             .value_name = "TYPE",
             .help = "bf16, fp16 or fp32 for all floating-point tensors; by default each keeps its own"},

@@ -7,13 +7,14 @@
 
 namespace trireme {
 
-HfTensors::HfTensors(const MegatronTensors& tensors, const MegatronNames& names) {
+HfTensors::HfTensors(const MegatronTensors& tensors, const MegatronNames& names, Layers wanted) {
   for (const auto& [name, tensor] : tensors) {
     for (NamedRows& rows : names.ToHuggingFace(name, tensor.shape)) {
       std::string hf_name = rows.hf_name;
-      parts_.emplace(std::move(hf_name), Part{&tensor, std::move(rows)});
+      parts_.emplace(std::move(hf_name), Part{name, &tensor, std::move(rows)});
     }
   }
+  if (wanted == Layers::kAny) return;
   int64_t layers = 0;
   while (tensors.contains(Concat("decoder.layers.", layers, ".input_layernorm.weight"))) ++layers;
   if (layers == names.layers()) return;

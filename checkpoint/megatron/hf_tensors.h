@@ -13,18 +13,22 @@ namespace trireme {
 
 class HfTensors {
  public:
-  // Refuses tensors that the model does not have, and another number of layers. `tensors` outlive it.
-  HfTensors(const MegatronTensors& tensors, const MegatronNames& names);
+  enum class Layers { kAll, kAny };
+  // Refuses tensors that the model does not have, and of a model's own weights another number of layers. `tensors`
+  // outlive it.
+  HfTensors(const MegatronTensors& tensors, const MegatronNames& names, Layers layers = Layers::kAll);
 
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const { return parts_.contains(name); }
   DType dtype(const std::string& name) const { return parts_.at(name).tensor->dtype; }
   Shape shape(const std::string& name) const;
   void Read(const std::string& name, void* target) const;  // row-major, in its own dtype
+  const std::string& MegatronNameOf(const std::string& name) const { return parts_.at(name).name; }
   const std::filesystem::path& FileOf(const std::string& name) const { return parts_.at(name).tensor->file; }
 
  private:
   struct Part {
+    std::string name;  // Megatron's
     const MegatronTensor* tensor;
     NamedRows rows;
   };

@@ -68,32 +68,6 @@ void RefuseOldVersion(const MegatronFile& rank) {
       ", which orders queries, keys and values otherwise; wanted 2.0 or newer: load and save it with a newer Megatron");
 }
 
-MegatronLayout LayoutOf(const RunArguments& arguments, const std::string& where) {
-  MegatronLayout layout;
-  layout.tensor = arguments.Integer("tensor_model_parallel_size", 1);
-  layout.pipeline = arguments.Integer("pipeline_model_parallel_size", 1);
-  layout.expert = arguments.Integer("expert_model_parallel_size", 1);
-  layout.expert_tensor = arguments.Integer("expert_tensor_parallel_size", layout.tensor);
-  layout.tensor_extends_expert = arguments.IsTrue("moe_tp_extend_ep");
-  layout.latent_attention =
-      arguments.IsTrue("multi_latent_attention") || arguments.IsTrue("multi_head_latent_attention");
-  for (const int64_t size : {layout.tensor, layout.pipeline, layout.expert}) {
-    if (size < 1 || size > 1 << 16) throw InputError(where, ": its 'args' say ", size, " parallel ranks");
-  }
-  const int64_t groups =
-      arguments.IsTrue("group_query_attention") ? arguments.Integer("num_query_groups", layout.tensor) : layout.tensor;
-  if (groups < layout.tensor && !layout.latent_attention)
-    throw InputError(
-        where, ": ", groups, " query groups over ", layout.tensor,
-        " tensor-parallel ranks, which then hold copies of parts; save it with tensor_model_parallel_size of at most ",
-        groups);
-  const bool experts = arguments.Integer("num_experts", 0) > 0;
-  if (experts && layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
-    throw InputError(where, ": expert_tensor_parallel_size ", layout.expert_tensor, " with tensor_model_parallel_size ",
-                     layout.tensor, "; wanted 1 or the same");
-  return layout;
-}
-
 // The second number is the pipeline's only where there are several stages.
 MegatronRank RankOf(const std::filesystem::path& directory, const MegatronLayout& layout) {
   const std::vector<int64_t> numbers = NumbersIn(directory.filename().string());
@@ -186,6 +160,32 @@ void NumberLayers(MegatronFiles& ranks) {
 }
 
 }  // namespace
+
+MegatronLayout LayoutOf(const RunArguments& arguments, const std::string& where) {
+  MegatronLayout layout;
+  layout.tensor = arguments.Integer("tensor_model_parallel_size", 1);
+  layout.pipeline = arguments.Integer("pipeline_model_parallel_size", 1);
+  layout.expert = arguments.Integer("expert_model_parallel_size", 1);
+  layout.expert_tensor = arguments.Integer("expert_tensor_parallel_size", layout.tensor);
+  layout.tensor_extends_expert = arguments.IsTrue("moe_tp_extend_ep");
+  layout.latent_attention =
+      arguments.IsTrue("multi_latent_attention") || arguments.IsTrue("multi_head_latent_attention");
+  for (const int64_t size : {layout.tensor, layout.pipeline, layout.expert}) {
+    if (size < 1 || size > 1 << 16) throw InputError(where, ": its 'args' say ", size, " parallel ranks");
+  }
+  const int64_t groups =
+      arguments.IsTrue("group_query_attention") ? arguments.Integer("num_query_groups", layout.tensor) : layout.tensor;
+  if (groups < layout.tensor && !layout.latent_attention)
+    throw InputError(
+        where, ": ", groups, " query groups over ", layout.tensor,
+        " tensor-parallel ranks, which then hold copies of parts; save it with tensor_model_parallel_size of at most ",
+        groups);
+  const bool experts = arguments.Integer("num_experts", 0) > 0;
+  if (experts && layout.expert_tensor != 1 && layout.expert_tensor != layout.tensor)
+    throw InputError(where, ": expert_tensor_parallel_size ", layout.expert_tensor, " with tensor_model_parallel_size ",
+                     layout.tensor, "; wanted 1 or the same");
+  return layout;
+}
 
 std::string WholeName(const MegatronChunk& chunk, const std::string& name) {
   std::string common = CommonName(name);

@@ -34,6 +34,9 @@ struct MegatronFiles {
   std::shared_ptr<const RunArguments> arguments;
 };
 
+// Of a run's arguments; refuses layouts whose parts overlap or that are none.
+MegatronLayout LayoutOf(const RunArguments& arguments, const std::string& where);
+
 MegatronFiles OpenMegatronFiles(const std::filesystem::path& iteration);
 
 // The name over the whole model; empty for what is no weight: states of fp8, counters.

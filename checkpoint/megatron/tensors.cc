@@ -36,8 +36,15 @@ Shape Minus(Shape a, const Shape& b) {
 
 }  // namespace
 
-std::string CommonName(std::string name) {
+std::string WithoutModule(std::string name) {
   while (name.starts_with("module.")) name.erase(0, 7);
+  return name;
+}
+
+bool IsMegatronBuffer(std::string_view name) { return name.ends_with(".expert_bias"); }
+
+std::string CommonName(std::string name) {
+  name = WithoutModule(std::move(name));
   if (name == "final_layernorm.weight") name = "decoder.final_layernorm.weight";
   if (const std::string_view old = "mtp.final_layernorms."; name.starts_with(old)) {
     const size_t dot = name.find('.', old.size());

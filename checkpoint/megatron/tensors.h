@@ -44,5 +44,9 @@ inline constexpr std::string_view kMegatronExperts = ".mlp.experts.";
 // One name where versions and layer specifications have several: Transformer Engine's norms inside linear modules,
 // MindSpeed-LLM's names, a wrapper's "module.".
 std::string CommonName(std::string name);
+// Without the "module." of wrappers.
+std::string WithoutModule(std::string name);
+// Whether it is a weight that no optimizer trains: the bias of a router's choice.
+bool IsMegatronBuffer(std::string_view name);
 
 }  // namespace trireme
