@@ -27,6 +27,7 @@
   TRIREME_TORCH_COMMANDS(COMMAND) \
   COMMAND(ConvertCommand)         \
   COMMAND(MergeCommand)           \
+  COMMAND(PushCommand)            \
   COMMAND(TokenizeCommand)        \
   COMMAND(TranslateCommand)       \
   COMMAND(TokenizerCommand)       \

@@ -16,14 +16,17 @@ constexpr char kHeadEnd[] = "\r\n\r\n";
 
 // A proxy gets the whole address of what it is to fetch; behind a tunnel there is none.
 std::string RequestText(const HttpTarget& target, const HttpQuestion& question, const HttpProxy* proxy) {
-  const std::string method = !question.method.empty() ? question.method : question.body.empty() ? "GET" : "POST";
+  const std::string method = !question.method.empty()                         ? question.method
+                             : question.body.empty() && !question.upload.next ? "GET"
+                                                                              : "POST";
   std::string text =
       Concat(method, " ", proxy != nullptr ? target.text() : target.path, " HTTP/1.1\r\nHost: ", target.authority(),
              "\r\nUser-Agent: trireme\r\nConnection: close\r\nAccept-Encoding: identity\r\n");
   if (proxy != nullptr) text += proxy->AuthorizationLine();
   if (!question.api_key.empty()) text += "Authorization: Bearer " + question.api_key + "\r\n";
   if (!question.body.empty())
-    text += Concat("Content-Type: application/json\r\nContent-Length: ", question.body.size(), "\r\n");
+    text += Concat("Content-Type: ", question.type, "\r\nContent-Length: ", question.body.size(), "\r\n");
+  if (question.upload.next) text += Concat("Content-Length: ", question.upload.bytes, "\r\n");
   for (const auto& [name, value] : question.headers) text += Concat(name, ": ", value, "\r\n");
   return text + "\r\n" + question.body;
 }
@@ -69,6 +72,32 @@ HttpResult ReceiveResponse(ByteChannel& channel, const HttpQuestion& question) {
                      length < 0 ? "" : Concat(" of ", length), " bytes of its response");
 }
 
+void SendUpload(ByteChannel& channel, const HttpQuestion& question) {
+  int64_t left = question.upload.bytes;
+  while (left > 0) {
+    const std::string piece = question.upload.next();
+    TRIREME_CHECK(!piece.empty() && static_cast<int64_t>(piece.size()) <= left);
+    channel.Send(piece);
+    left -= static_cast<int64_t>(piece.size());
+  }
+}
+
+// A server that refuses a body may close the connection before it has all of it; what it said is there all the same.
+HttpResult SendAndReceive(ByteChannel& channel, const HttpQuestion& question) {
+  if (!question.upload.next) return ReceiveResponse(channel, question);
+  try {
+    SendUpload(channel, question);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kRuntime) throw;
+    try {
+      return ReceiveResponse(channel, question);
+    } catch (const Error&) {
+      throw Error(error);
+    }
+  }
+  return ReceiveResponse(channel, question);
+}
+
 // Afterwards the proxy passes on what is sent and received.
 void OpenTunnel(Socket& socket, const HttpTarget& target, const HttpProxy& proxy) {
   const std::string place =
@@ -89,14 +118,14 @@ HttpResult AskHttp(const HttpTarget& target, const HttpQuestion& question) {
                 {.who = proxy ? Concat(question.who, " (by ", proxy->variable, ")") : question.who,
                  .limit = question.limit,
                  .seconds = question.seconds,
-                 .per_wait = question.sink != nullptr,
+                 .per_wait = question.sink != nullptr || question.upload.next != nullptr,
                  .gives_up = question.gives_up});
   if (proxy && target.tls) OpenTunnel(socket, target, *proxy);
   std::unique_ptr<TlsChannel> tls;
   if (target.tls) tls = std::make_unique<TlsChannel>(socket, target.host);
   ByteChannel& channel = tls ? static_cast<ByteChannel&>(*tls) : socket;
   channel.Send(RequestText(target, question, proxy && !target.tls ? &*proxy : nullptr));
-  return ReceiveResponse(channel, question);
+  return SendAndReceive(channel, question);
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // of its own, so that a server may restart between them. What is asked is up to the callers. No torch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,13 +14,21 @@
 
 namespace trireme {
 
+// A body that is too large for memory: so many bytes, which next() gives piece by piece.
+struct HttpUpload {
+  int64_t bytes = 0;
+  std::function<std::string()> next = {};  // none: there is no such body
+};
+
 struct HttpQuestion {
-  std::string body = {};                // JSON; empty: a GET
-  std::string api_key = {};             // empty: none
-  std::string who = {};                 // in errors: "the reward endpoint http://…"
-  std::string limit = {};               // in errors: "rl.reward_seconds"
-  double seconds = 60;                  // for the whole response; with `sink` for each wait
-  std::function<bool()> gives_up = {};  // polled while it waits: whether nobody wants the response any more
+  std::string body = {};                  // empty: a GET
+  std::string type = "application/json";  // of the body
+  HttpUpload upload = {};                 // in the place of `body`; without a type, and each wait has the time
+  std::string api_key = {};               // empty: none
+  std::string who = {};                   // in errors: "the reward endpoint http://…"
+  std::string limit = {};                 // in errors: "rl.reward_seconds"
+  double seconds = 60;                    // for the whole response; with `sink` for each wait
+  std::function<bool()> gives_up = {};    // polled while it waits: whether nobody wants the response any more
 
   bool by_proxy = false;  // through the proxy that the environment names (http_proxy.h), if it names one
 
