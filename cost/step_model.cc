@@ -11,6 +11,7 @@
 #include "parallel/schedule/schedules.h"
 #include "session/run_plan.h"
 #include "stages/preference_check.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -84,7 +85,8 @@ StepModel::StepModel(const Config& config, const LayerGraph& graph, const Device
       links_(device),
       like_(LikeLayers(graph)),
       first_trained_(FirstTrained(graph)),
-      length_(int64_t{config.data().max_length()} * (FactsOf(config).records == Records::kPairs ? 2 : 1)) {
+      length_(int64_t{config.data().max_length()} *
+              (FactsOf(config).records == Records::kPairs ? 2 : TextsPerRecord(config))) {
   if (assumptions.fp8 && device.fp8_tflops == 0) throw InputError("--assume precision=fp8: ", device.name, " has none");
 }
 

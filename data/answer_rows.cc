@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "data/answer_samples.h"
 #include "data/answer_tokens.h"
+#include "data/image_reader.h"
 #include "data/records.h"
 #include "data/row_images.h"
 #include "data/row_keys.h"
@@ -67,6 +68,14 @@ class Units : public RowSource {
     for (int side = 0; side < sides_; ++side) trained += store_->Trained(firsts_[row] + side);
     return trained;
   }
+  RowExtent Extent(int64_t row) const override {
+    RowExtent extent{.documents = {Length(row)}, .images = store_->Extent(firsts_[row]).images};
+    if (sides_ == 2 && !options_.share_prompt) {
+      const std::vector<ImageGrid> again = store_->Extent(firsts_[row] + 1).images;
+      extent.images.insert(extent.images.end(), again.begin(), again.end());
+    }
+    return extent;
+  }
   Row Read(int64_t row) const override {
     std::vector<Row> sides;
     for (int side = 0; side < sides_; ++side) {
@@ -100,12 +109,53 @@ std::vector<Row> GivenTokens(const AnswerSample& sample, int64_t vocabulary, Rec
     throw InputError("is text; wanted tokens: ", records == Records::kPairs ? "prompt_ids, chosen_ids and rejected_ids"
                                                                             : "prompt_ids, completion_ids and label");
   }
+  TokenAnswers tokens = std::get<TokenAnswers>(sample);
+  tokens.images.clear();  // the row's own, which its caller reads
   std::vector<Row> sides;
-  for (const StoredRow& side : TokeniseAnswers(sample, SampleTokenizer({.records = records}), vocabulary)) {
+  for (const StoredRow& side : TokeniseAnswers(tokens, SampleTokenizer({.records = records}), vocabulary)) {
     sides.push_back({{side.ids.begin(), side.ids.end()}, {side.labels.begin(), side.labels.end()}});
     sides.back().values = {side.value};
   }
   return sides;
+}
+
+// A side's images: those in the tokens that it shares stand in the row already. All are in the prompt.
+void AddSideImages(Row& side, int64_t shared, Row& joined) {
+  const int64_t moved = std::ssize(joined.input_ids) - shared;
+  if (!side.images.empty() && side.grids.empty()) {  // named alone: their places are found in the whole row
+    if (shared == 0) joined.images.insert(joined.images.end(), side.images.begin(), side.images.end());
+    return;
+  }
+  for (size_t i = 0; i < side.grids.size(); ++i) {
+    const bool again = side.images.empty() ? shared > 0 : side.images[i].first < shared;
+    if (again) continue;
+    joined.grids.push_back(side.grids[i]);
+    if (side.images.empty()) continue;
+    joined.images.push_back(std::move(side.images[i]));
+    joined.images.back().first += moved;
+  }
+  if (!side.patches || shared > 0) return;
+  auto all =
+      joined.patches ? std::make_shared<std::vector<float>>(*joined.patches) : std::make_shared<std::vector<float>>();
+  all->insert(all->end(), side.patches->begin(), side.patches->end());
+  joined.patches = std::move(all);
+}
+
+void LearnPrompt(Row& side, int64_t placeholder) {
+  std::transform(side.input_ids.begin() + 1, side.input_ids.end(), side.labels.begin() + 1,
+                 [&](int64_t id) { return id == placeholder ? kNotTrained : id; });
+}
+
+// The token of images of the model in a directory that says what its images are.
+int64_t PlaceholderIn(const ModelConfig& model) {
+  return HasImageSettings(model.path()) ? ImageReader({.model = model.path()}).placeholder() : -1;
+}
+
+void RefuseImagesInAnswer(const Row& side, const ImageInputs& images) {
+  for (size_t i = 0; i < side.labels.size(); ++i) {
+    if (side.labels[i] != images.placeholder) continue;
+    throw InputError("an answer has an image placeholder (token ", images.placeholder, "); images stand in prompt_ids");
+  }
 }
 
 }  // namespace
@@ -123,7 +173,8 @@ AnswerOptions AnswerOptionsOf(const Config& config) {
           .truncate = config.data().over_length() == OVER_LENGTH_TRUNCATE,
           .ld_alpha = LongerAnswerWeight(config),
           .share_prompt = compares && config.preference().share_prompt() && CountsNoTokens(config.experts()),
-          .learn_prompt = LearnsPrompt(config)};
+          .learn_prompt = LearnsPrompt(config),
+          .placeholder = LearnsPrompt(config) ? PlaceholderIn(config.model()) : -1};
 }
 
 Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
@@ -145,9 +196,8 @@ Row JoinAnswers(std::vector<Row> sides, const AnswerOptions& options) {
       const std::vector<float> weights = WeightsOf(side, shorter, options.ld_alpha);
       joined.weights.insert(joined.weights.end(), weights.begin() + shared, weights.end());
     }
-    if (options.learn_prompt && i == 0) {
-      std::copy(side.input_ids.begin() + 1, side.input_ids.end(), side.labels.begin() + 1);
-    }
+    if (options.learn_prompt && i == 0) LearnPrompt(side, options.placeholder);
+    AddSideImages(side, shared, joined);
     joined.starts.push_back(std::ssize(joined.input_ids));
     joined.samples.push_back(0);
     joined.values.push_back(side.values.empty() ? 0 : side.values[0]);
@@ -174,17 +224,24 @@ int64_t LongUnitsOf(const RowStore& store, const AnswerOptions& options) {
   return count;
 }
 
-std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config) {
+std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config,
+                                const ImageInputs* images) {
   AnswerOptions options = AnswerOptionsOf(config);
   options.longest = 0;  // given tokens are taken as they are
+  options.placeholder = images != nullptr ? images->placeholder : -1;
   const auto records = OpenRecords(path);
   std::vector<Row> rows;
   for (int64_t i = 0; i < records->size(); ++i) {
     std::vector<Row> sides = UseRecord(*records, i, [&](Json record) {
-      RefuseRowImages(record, "the row");
-      RefuseOtherKeys(record,
-                      {"prompt_ids", "chosen_ids", "rejected_ids", "completion_ids", "label", "kto_tag", "margin"});
-      return GivenTokens(ReadAnswers(std::move(record), {}, FactsOf(config)), vocabulary, FactsOf(config).records);
+      RefuseOtherKeys(record, {"prompt_ids", "chosen_ids", "rejected_ids", "completion_ids", "label", "kto_tag",
+                               "margin", "pixel_values", "image_grid_thw", "images"});
+      std::vector<Row> given = GivenTokens(ReadAnswers(record, {.images = images != nullptr}, FactsOf(config)),
+                                           vocabulary, FactsOf(config).records);
+      for (Row& side : given) {
+        ReadRowImages(record, "the row", std::filesystem::path(path).parent_path(), images, side);
+        if (images != nullptr) RefuseImagesInAnswer(side, *images);
+      }
+      return given;
     });
     if (options.pairs) {
       rows.push_back(JoinAnswers(std::move(sides), options));

@@ -19,6 +19,7 @@ struct AnswerOptions {
   double ld_alpha = 1;        // what tokens beyond the shorter side count in a pair
   bool share_prompt = false;  // of a pair the prompt stands in the row once
   bool learn_prompt = false;  // the chosen side's prompt is learnt, too, and counts nothing in its comparison
+  int64_t placeholder = -1;   // the token of images, of which nothing is learnt; -1: none, the model does not see
 };
 AnswerOptions AnswerOptionsOf(const Config& config);
 // What routers and their losses count does not change by computing a shared prompt once instead of several times.
@@ -34,7 +35,9 @@ int64_t UnitsOf(const RowStore& store, const AnswerOptions& options);
 int64_t LongUnitsOf(const RowStore& store, const AnswerOptions& options);
 
 // Units of given token forms, one JSON object per line, as `trireme grads` takes them. Refuses, with file and line,
-// what is none and ids outside [0, vocabulary).
-std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config);
+// what is none and ids outside [0, vocabulary). `images`: of a model that sees, whose prompts may have images
+// (row_images.h); nullptr: it does not.
+std::vector<Row> ReadAnswerRows(const std::string& path, int64_t vocabulary, const Config& config,
+                                const ImageInputs* images = nullptr);
 
 }  // namespace trireme

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "data/answer_images.h"
+#include "data/image_marks.h"
 #include "data/messages.h"
 #include "data/record_fields.h"
 #include "data/tools.h"
@@ -20,16 +22,16 @@ const char* const kSides[] = {"chosen", "rejected"};
 Json Assistant(const std::string& text) { return Json::array({{{"role", "assistant"}, {"content", text}}}); }
 
 // An answer as messages: a list of them, a single one, or the text of one.
-Json AnswerMessages(const Json& value, const std::string& key) {
+Json AnswerMessages(const Json& value, const std::string& key, bool images) {
   if (value.is_string()) {
     const Json parsed =
         value.get_ref<const std::string&>().starts_with("[{") ? TryParseJson(value.get<std::string>()) : Json();
     if (!parsed.is_array()) return Assistant(value.get<std::string>());
-    return NormalMessages(parsed);
+    return NormalMessages(parsed, images);
   }
-  if (value.is_object()) return NormalMessages(Json::array({value}));
+  if (value.is_object()) return NormalMessages(Json::array({value}), images);
   if (value.is_array() && value.empty()) throw InputError("the ", key, " answer is empty");
-  if (value.is_array()) return NormalMessages(value);
+  if (value.is_array()) return NormalMessages(value, images);
   throw InputError("'", key, "' is ", value.dump().substr(0, 60), "; wanted a text or messages");
 }
 
@@ -51,9 +53,9 @@ Json Slice(const Json& messages, size_t begin, size_t end) {
   return slice;
 }
 
-std::optional<Json> Messages(const Json& record) {
+std::optional<Json> Messages(const Json& record, bool images) {
   for (const char* key : {"messages", "conversations", "conversation"}) {
-    if (Has(record, key)) return NormalMessages(ParseIfText(record[key], key));
+    if (Has(record, key)) return NormalMessages(ParseIfText(record[key], key), images);
   }
   return std::nullopt;
 }
@@ -64,11 +66,11 @@ struct PromptAndAnswers {
 };
 
 // ms-swift: the conversation ends with the chosen answer, and the rejected one stands beside it.
-PromptAndAnswers FromMessages(const Json& record, const Json& messages) {
+PromptAndAnswers FromMessages(const Json& record, const Json& messages, bool images) {
   const size_t prompt = PromptLength(messages);
   Json rejected;
   if (Has(record, "rejected_messages")) {
-    const Json other = NormalMessages(ParseIfText(record["rejected_messages"], "rejected_messages"));
+    const Json other = NormalMessages(ParseIfText(record["rejected_messages"], "rejected_messages"), images);
     const size_t length = PromptLength(other);
     if (Slice(other, 0, length) != Slice(messages, 0, prompt)) {
       throw InputError(
@@ -76,7 +78,7 @@ PromptAndAnswers FromMessages(const Json& record, const Json& messages) {
     }
     rejected = Slice(other, length, other.size());
   } else {
-    rejected = AnswerMessages(record["rejected_response"], "rejected_response");
+    rejected = AnswerMessages(record["rejected_response"], "rejected_response", images);
   }
   return {Slice(messages, 0, prompt), {Slice(messages, prompt, messages.size()), std::move(rejected)}};
 }
@@ -97,14 +99,14 @@ size_t CommonText(const std::string& a, const std::string& b) {
   return common;
 }
 
-PromptAndAnswers FromBoth(const Json& record) {
+PromptAndAnswers FromBoth(const Json& record, bool images) {
   if (!IsConversation(record["chosen"])) {
     const std::string chosen = TextAt(record, "chosen"), rejected = TextAt(record, "rejected");
     const size_t common = CommonText(chosen, rejected);
     return {chosen.substr(0, common), {chosen.substr(common), rejected.substr(common)}};
   }
-  const Json chosen = AnswerMessages(record["chosen"], "chosen"),
-             rejected = AnswerMessages(record["rejected"], "rejected");
+  const Json chosen = AnswerMessages(record["chosen"], "chosen", images),
+             rejected = AnswerMessages(record["rejected"], "rejected", images);
   const size_t shorter = std::min(chosen.size(), rejected.size());
   size_t common = 0;
   while (common < shorter && chosen[common] == rejected[common]) ++common;
@@ -131,36 +133,40 @@ bool IsPair(const Json& record) {
                    "; rename keys with data.columns");
 }
 
-PromptAndAnswers ReadPair(const Json& record, const StageFacts* facts) {
+PromptAndAnswers ReadPair(const Json& record, const StageFacts* facts, bool images) {
   const bool sides = Has(record, "chosen") && Has(record, "rejected");
-  if (const std::optional<Json> messages = Messages(record)) {
-    if (Has(record, "rejected_response") || Has(record, "rejected_messages")) return FromMessages(record, *messages);
+  if (const std::optional<Json> messages = Messages(record, images)) {
+    if (Has(record, "rejected_response") || Has(record, "rejected_messages"))
+      return FromMessages(record, *messages, images);
     if (!sides) RefuseUnknown(record, facts);
-    return {*messages, {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
+    return {
+        *messages,
+        {AnswerMessages(record["chosen"], "chosen", images), AnswerMessages(record["rejected"], "rejected", images)}};
   }
   if (!sides) RefuseUnknown(record, facts);
   const bool conversation = IsConversation(record["chosen"]);
   if (conversation && Has(record, "prompt") && IsConversation(record["prompt"])) {
-    return {NormalMessages(record["prompt"]),
-            {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
+    return {
+        NormalMessages(record["prompt"], images),
+        {AnswerMessages(record["chosen"], "chosen", images), AnswerMessages(record["rejected"], "rejected", images)}};
   }
   if (!conversation && Has(record, "prompt")) {  // plain text, without a template
     return {TextAt(record, "prompt"), {TextAt(record, "chosen"), TextAt(record, "rejected")}};
   }
   const std::optional<std::string> question = Has(record, "prompt") ? std::nullopt : Question(record);
-  if (!question) return FromBoth(record);
+  if (!question) return FromBoth(record, images);
   return {QuestionMessages(record, *question),
-          {AnswerMessages(record["chosen"], "chosen"), AnswerMessages(record["rejected"], "rejected")}};
+          {AnswerMessages(record["chosen"], "chosen", images), AnswerMessages(record["rejected"], "rejected", images)}};
 }
 
-PromptAndAnswers ReadSingle(const Json& record, const StageFacts* facts) {
-  if (const std::optional<Json> messages = Messages(record)) {
+PromptAndAnswers ReadSingle(const Json& record, const StageFacts* facts, bool images) {
+  if (const std::optional<Json> messages = Messages(record, images)) {
     const size_t prompt = PromptLength(*messages);
     return {Slice(*messages, 0, prompt), {Slice(*messages, prompt, messages->size())}};
   }
   if (Has(record, "prompt") && Has(record, "completion")) {
     if (!IsConversation(record["prompt"])) return {TextAt(record, "prompt"), {TextAt(record, "completion")}};
-    return {NormalMessages(record["prompt"]), {AnswerMessages(record["completion"], "completion")}};
+    return {NormalMessages(record["prompt"], images), {AnswerMessages(record["completion"], "completion", images)}};
   }
   const std::optional<std::string> question = Question(record);
   const auto answer = FindField(record, {"response", "answer", "output", "completion"});
@@ -278,11 +284,16 @@ TokenAnswers ReadScoredTokens(const Json& record) {
 
 AnswerSample TextSample(PromptAndAnswers found, const Json& record, const SampleOptions& options,
                         std::vector<float> values) {
+  std::vector<std::string> images;
+  if (options.images) images = PlacePromptImages(found.prompt, found.answers, ListedImages(record));
   if (found.prompt.is_array()) AddSystem(found.prompt, record, options.system);
+  ReplaceTexts(found.prompt, options.replace);
+  for (Json& answer : found.answers) ReplaceTexts(answer, options.replace);
   TextAnswers sample{
       .prompt = std::move(found.prompt), .answers = std::move(found.answers), .values = std::move(values)};
   sample.tools = ToolsIn(record);
   sample.variables = TemplateVariables(record);
+  sample.images = std::move(images);
   return sample;
 }
 
@@ -290,12 +301,16 @@ AnswerSample TextSample(PromptAndAnswers found, const Json& record, const Sample
 
 AnswerSample ReadScored(Json record, const SampleOptions& options) {
   RenameColumns(record, options.columns);
-  RefuseMedia(record);
+  RefuseMedia(record, options.images);
+  RefuseRejectedImages(record);
   RefuseUnusedColumns(record);
   if (Has(record, "input_ids") || Has(record, "completion_ids") || Has(record, "chosen_ids")) {
-    return ReadScoredTokens(record);
+    TokenAnswers tokens = ReadScoredTokens(record);
+    if (options.images) tokens.images = ListedImages(record);
+    return tokens;
   }
-  PromptAndAnswers found = IsPair(record) ? ReadPair(record, nullptr) : ReadSingle(record, nullptr);
+  PromptAndAnswers found =
+      IsPair(record) ? ReadPair(record, nullptr, options.images) : ReadSingle(record, nullptr, options.images);
   RefuseEmpty(found.answers);
   std::vector<float> values(found.answers.size(), 0.0F);
   return TextSample(std::move(found), record, options, std::move(values));
@@ -304,14 +319,17 @@ AnswerSample ReadScored(Json record, const SampleOptions& options) {
 AnswerSample ReadAnswers(Json record, const SampleOptions& options, const StageFacts& facts) {
   const bool pairs = facts.records == Records::kPairs;
   RenameColumns(record, options.columns);
-  RefuseMedia(record);
+  RefuseMedia(record, options.images);
+  RefuseRejectedImages(record);
   RefuseUnusedColumns(record);
   if (Has(record, "chosen_ids") || (Has(record, "completion_ids") && !pairs)) {
-    return ReadTokenAnswers(record, facts);
+    TokenAnswers tokens = ReadTokenAnswers(record, facts);
+    if (options.images) tokens.images = ListedImages(record);
+    return tokens;
   }
   const bool pair = IsPair(record);
   if (pairs && !pair) RefuseUnknown(record, &facts);
-  PromptAndAnswers found = pair ? ReadPair(record, &facts) : ReadSingle(record, &facts);
+  PromptAndAnswers found = pair ? ReadPair(record, &facts, options.images) : ReadSingle(record, &facts, options.images);
   CheckAnswers(found.answers);
   RefuseOwnLosses(found, facts);
   return TextSample(std::move(found), record, options, ValuesOf(record, facts, pair));

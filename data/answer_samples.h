@@ -19,13 +19,15 @@ struct TextAnswers {
   std::vector<Json> answers;
   std::vector<float> values;  // of each answer: its label (1, 0), or the pair's margin
   Json tools = nullptr;
-  Json variables = Json::object();  // of the chat template
+  Json variables = Json::object();       // of the chat template
+  std::vector<std::string> images = {};  // sources, in the order of the prompt's parts {"type": "image"}
 };
 
 struct TokenAnswers {
   std::vector<int32_t> prompt;
   std::vector<std::vector<int32_t>> answers;
   std::vector<float> values;
+  std::vector<std::string> images = {};  // sources, in the order of the prompt's placeholders
 };
 
 using AnswerSample = std::variant<TextAnswers, TokenAnswers>;

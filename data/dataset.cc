@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -9,9 +10,16 @@
 #include "data/answer_rows.h"
 #include "data/image_rows.h"
 #include "data/indexed_rows.h"
+#include "data/model_images.h"
 #include "data/prepare.h"
+#include "data/rows_without_patches.h"
 #include "data/source_name.h"
 #include "data/stream.h"
+#include "data/text_rows.h"
+#include "data/text_samples.h"
+#include "data/text_tokens.h"
+#include "models/text_labels.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -32,7 +40,9 @@ OverLength PolicyOf(const DataConfig& data) {
 class Opener {
  public:
   Opener(const Config& config, const DataPlace& place)
-      : config_(config), place_(place), preparer_(config.data(), FactsOf(config), config.model(), place.works) {}
+      : config_(config),
+        place_(place),
+        preparer_(config.data(), FactsOf(config), config.model(), place.works, TextOptionsOf(config)) {}
 
   // All entries of a list together, each limited in length; for indexed data the given part of data.split.
   Rows OpenList(const google::protobuf::RepeatedPtrField<std::string>& entries, const std::string& key, int part = 0) {
@@ -54,6 +64,7 @@ class Opener {
 
   // Of all that was opened so far.
   void CheckLabels() const {
+    CheckTextLabels();
     if (FactsOf(config_).records != Records::kJudged || (labels_[0] > 0 && labels_[1] > 0)) return;
     throw InputError("data.train: all ", labels_[0] + labels_[1], " answers have the label ",
                      labels_[1] > 0 ? "true" : "false", "; stage ", FactsOf(config_).name,
@@ -61,6 +72,25 @@ class Opener {
   }
 
  private:
+  // Texts of one label alone teach nothing.
+  void CheckTextLabels() const {
+    const StageFacts& facts = FactsOf(config_);
+    const RetrievalConfig& keys = config_.retrieval();
+    if (!TrainsTexts(facts) || text_labels_.size() != 1) return;
+    const float only = *text_labels_.begin();
+    if (facts.records == Records::kLabelled && keys.problem() == PROBLEM_SINGLE_LABEL) {
+      const std::vector<std::string> names = LabelNamesOf(keys, config_.model().path());
+      throw InputError("data.train: all texts have the label ", names.at(static_cast<size_t>(only)),
+                       "; stage classification needs texts of at least two labels");
+    }
+    const bool contrasts =
+        keys.loss() == EMBEDDING_LOSS_CONTRASTIVE || keys.loss() == EMBEDDING_LOSS_ONLINE_CONTRASTIVE;
+    const bool judged = facts.records == Records::kRanked || (facts.records == Records::kTexts && contrasts);
+    if (!judged || only == kSomePositive) return;
+    throw InputError("data.train: all documents have the label ", only == kNonePositive ? 0 : 1, "; stage ", facts.name,
+                     " needs relevant and irrelevant ones");
+  }
+
   Rows OpenEntry(const SourceName& name, const std::string& key) {
     std::vector<Rows> files;
     for (const DataFile& file : FilesOf(name, key)) files.push_back(OpenFile(file));
@@ -72,8 +102,9 @@ class Opener {
   Rows OpenFile(const DataFile& file) {
     const std::filesystem::path& path = file.path;
     if (const auto prefix = IndexedPrefix(path)) {
-      if (!FactsOf(config_).of_answers()) return OpenIndexed(*prefix);
-      throw InputError(path.string(), ": indexed data has no answers; stage ", FactsOf(config_).name, " wants records");
+      if (!FactsOf(config_).of_answers() && !TrainsTexts(FactsOf(config_))) return OpenIndexed(*prefix);
+      throw InputError(path.string(), ": indexed data has no ", TrainsTexts(FactsOf(config_)) ? "labels" : "answers",
+                       "; stage ", FactsOf(config_).name, " wants records");
     }
     if (config_.data().split_size() > 0) {
       throw InputError("data.split is for .bin files with their .idx, which ", path.string(),
@@ -109,6 +140,10 @@ class Opener {
       }
       return rows;
     }
+    if (TrainsTexts(FactsOf(config_)) && store->size() > 0) {
+      throw InputError(path.string(), ": each of its ", store->size(), " records has a text of more than ",
+                       "data.max_length = ", data.max_length(), " tokens; raise it, or set data.over_length: truncate");
+    }
     const bool fits = store->size() > 0 && Shortest(*store) <= data.max_length();
     throw InputError(
         path.string(), ": of its ", store->size() + store->skipped(), " samples none can be trained on; ",
@@ -119,6 +154,8 @@ class Opener {
 
   void CountLabels(const RowStore& store) {
     for (int64_t i = 0; i < store.size(); ++i) ++labels_[store.Value(i) > 0.5F];
+    if (!TrainsTexts(FactsOf(config_))) return;
+    for (int64_t i = 0; i < store.size(); ++i) text_labels_.insert(store.Value(i));
   }
 
   static int64_t Shortest(const RowStore& store) {
@@ -131,7 +168,8 @@ class Opener {
   const DataPlace& place_;
   const Preparer preparer_;
   int part_ = 0;
-  int64_t labels_[2] = {};  // answers with label false, and true
+  int64_t labels_[2] = {};       // answers with label false, and true
+  std::set<float> text_labels_;  // of classified texts; of others what text_tokens.h says
 };
 
 bool NamesValid(const DataConfig& data) {
@@ -158,10 +196,8 @@ void CheckEvaluation(const Config& config, bool reports) {
 
 // With the patches of images, for a model that sees.
 DataSets WithImages(DataSets sets, const Config& config) {
-  const ModelConfig& model = config.model();
-  if (!HasImageSettings(model.path())) return sets;
-  const auto reader =
-      std::make_shared<const ImageReader>(ImageReader::Options{model.path(), model.min_pixels(), model.max_pixels()});
+  const std::shared_ptr<const ImageReader> reader = ImageReaderOf(config.model());
+  if (!reader) return sets;
   for (Rows* rows : {&sets.train, &sets.valid}) {
     if (*rows) *rows = ImageRows(std::move(*rows), reader, static_cast<size_t>(config.data().image_cache_mb()) << 20);
   }
@@ -209,24 +245,30 @@ DataSets WithFewerToEvaluate(DataSets sets, const Config& config) {
 
 }  // namespace
 
-DataSets OpenDataSets(const Config& config, const DataPlace& place) {
+DataSets OpenDataSetsWithoutPatches(const Config& config, const DataPlace& place) {
   if (config.data().train().empty()) throw InputError("data.train is empty; name at least one file");
   DataSets sets = config.data().streaming() ? OpenStreamed(config, place) : OpenWhole(config, place);
-  return WithImages(WithFewerToEvaluate(std::move(sets), config), config);
+  return WithFewerToEvaluate(std::move(sets), config);
+}
+
+DataSets OpenDataSets(const Config& config, const DataPlace& place) {
+  return WithImages(OpenDataSetsWithoutPatches(config, place), config);
 }
 
 int64_t LongestRow(const Config& config) {
-  return int64_t{config.data().max_length()} * (FactsOf(config).records == Records::kPairs ? 2 : 1);
+  const int64_t texts = FactsOf(config).records == Records::kPairs ? 2 : TextsPerRecord(config);
+  return int64_t{config.data().max_length()} * texts;
 }
 
 Rows TakenOf(std::shared_ptr<const RowStore> store, const Config& config) {
+  if (TrainsTexts(FactsOf(config))) return TextRows(std::move(store), config.data().max_length());
   if (FactsOf(config).of_answers()) return AnswerRows(std::move(store), AnswerOptionsOf(config));
   return LimitLength(std::move(store), config.data().max_length(), PolicyOf(config.data()));
 }
 
 std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowStore& store, const Config& config) {
   const DataConfig& data = config.data();
-  const bool answers = FactsOf(config).of_answers();
+  const bool answers = FactsOf(config).of_answers(), texts = TrainsTexts(FactsOf(config));
   std::vector<std::string> lines;
   const int64_t samples = answers ? UnitsOf(store, AnswerOptionsOf(config)) : store.size();
   if (store.skipped() > 0) {
@@ -238,8 +280,9 @@ std::vector<std::string> LeftOutOf(const std::filesystem::path& path, const RowS
     const int64_t length = store.Length(i);
     over += length > data.max_length() && !answers;
     longest = std::max(longest, length);
-    nothing += length <= data.max_length() && store.Trained(i) == 0;
+    nothing += length <= data.max_length() && store.Trained(i) == 0 && !texts;
   }
+  if (texts) over = LongTextRows(store, data.max_length());
   if (answers) over = LongUnitsOf(store, AnswerOptionsOf(config));
   if (over > 0) {
     const auto* policy = OverLengthPolicy_descriptor()->FindValueByNumber(data.over_length());

@@ -12,6 +12,7 @@
 #include "core/config/scope.h"
 #include "data/hub/hub_set_name.h"
 #include "data/record_fields.h"
+#include "stages/retrieval_check.h"
 
 namespace trireme {
 namespace {
@@ -178,6 +179,10 @@ std::vector<std::string> StagesOfAnswers() {
 }
 
 void CheckForm(const Entry& entry, const RecordForm& form, const StageFacts& facts) {
+  if (TrainsTexts(facts)) {
+    entry.Refuse(Concat("describes conversations; stage ", facts.name,
+                        " reads texts and labels by their own columns: name the file itself"));
+  }
   if (form.ranking && !facts.of_answers()) {
     entry.Refuse(Concat("is a ranking set, of chosen and rejected answers; stage ", facts.name,
                         " wants others: set stage: ", Listed(StagesOfAnswers(), "or")));

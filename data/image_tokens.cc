@@ -6,18 +6,36 @@
 #include "core/base/error.h"
 
 namespace trireme {
+namespace {
+
+void CheckMarks(const std::vector<int32_t>& ids, int64_t images, const ImageReader& reader) {
+  const auto marks = std::ranges::count(ids, static_cast<int32_t>(reader.placeholder()));
+  if (marks == images) return;
+  throw InputError("its text as the chat template renders it has ", marks, " image placeholders (token ",
+                   reader.placeholder(), "), but ", images,
+                   " images; remove placeholder tokens from the texts, or set data.template to a template that ",
+                   "renders image parts");
+}
+
+}  // namespace
+
+std::vector<RowImage> HeadersOf(const std::vector<std::string>& sources, const ImageReader& reader) {
+  std::vector<RowImage> images;
+  for (const std::string& source : sources) images.push_back({.source = source, .grid = reader.GridOf(source)});
+  return images;
+}
 
 std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, const ImageReader& reader,
                                    std::vector<int32_t>& ids, std::vector<float>& weights) {
+  CheckMarks(ids, std::ssize(sources), reader);
+  return ExpandImages(HeadersOf(sources, reader), reader, ids, weights);
+}
+
+std::vector<RowImage> ExpandImages(std::vector<RowImage> images, const ImageReader& reader, std::vector<int32_t>& ids,
+                                   std::vector<float>& weights) {
+  CheckMarks(ids, std::ssize(images), reader);
   const auto placeholder = static_cast<int32_t>(reader.placeholder());
-  const auto marks = std::ranges::count(ids, placeholder);
-  if (marks != std::ssize(sources)) {
-    throw InputError("its text as the chat template renders it has ", marks, " image placeholders (token ", placeholder,
-                     "), but ", sources.size(),
-                     " images; remove placeholder tokens from the texts, or set data.template to a template that ",
-                     "renders image parts");
-  }
-  std::vector<RowImage> images;
+  size_t next = 0;
   std::vector<int32_t> wide;
   std::vector<float> wide_weights;
   const auto append = [&](const std::vector<int32_t>& tokens, float weight) {
@@ -29,11 +47,10 @@ std::vector<RowImage> ExpandImages(const std::vector<std::string>& sources, cons
       append({ids[i]}, weights[i]);
       continue;
     }
-    const std::string& source = sources[images.size()];
-    const ImageGrid grid = reader.GridOf(source);
+    RowImage& image = images[next++];
     append(reader.edges().before, weights[i]);
-    images.push_back({source, grid, std::ssize(wide)});
-    append(std::vector<int32_t>(static_cast<size_t>(reader.TokensOf(grid)), placeholder), 0);
+    image.first = std::ssize(wide);
+    append(std::vector<int32_t>(static_cast<size_t>(reader.TokensOf(image.grid)), placeholder), 0);
     append(reader.edges().after, weights[i]);
   }
   ids = std::move(wide);
@@ -63,6 +80,14 @@ std::vector<RowImage> FindImages(const std::vector<std::string>& sources, const 
     throw InputError(left, " image placeholders (token ", placeholder, ") after those of its ", sources.size(),
                      " images");
   return images;
+}
+
+std::vector<RowImage> FindPromptImages(const std::vector<std::string>& sources, const ImageReader& reader,
+                                       const std::vector<int32_t>& prompt) {
+  std::vector<RowImage> images = FindImages(sources, reader, prompt);
+  if (prompt.empty() || prompt.back() != reader.placeholder()) return images;
+  throw InputError("the prompt ends with an image placeholder (token ", reader.placeholder(),
+                   "); wanted a token of text after its last image, which answers follow");
 }
 
 }  // namespace trireme

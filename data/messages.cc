@@ -141,11 +141,10 @@ void RefuseMedia(const Json& object, bool images) {
     if (images && key.starts_with("image")) continue;
     const auto found = object.find(key);
     if (found == object.end() || found->is_null() || found->empty() || *found == "" || *found == "[]") continue;
-    throw InputError("has '", key, "', which would be lost: ",
-                     key.starts_with("image") ? "images need a model that sees, and stage sft"
-                                              : "audio and video are not supported yet",
-                     "; remove such records, set data.on_error to skip, or drop the key with data.columns: [", key,
-                     "=unused]");
+    throw InputError(
+        "has '", key, "', which would be lost: ",
+        key.starts_with("image") ? "images need a model that sees" : "audio and video are not supported yet",
+        "; remove such records, set data.on_error to skip, or drop the key with data.columns: [", key, "=unused]");
   }
 }
 

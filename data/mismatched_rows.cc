@@ -27,10 +27,22 @@ std::vector<Part> PartsOf(const Row& row) {
   return parts;
 }
 
+// The images of a document, which stand in its prompt, to the document's new place.
+void MoveImages(const Row& from, size_t document, int64_t begin, Row& to) {
+  const int64_t old = from.starts[document];
+  const int64_t end = document + 1 < from.starts.size() ? from.starts[document + 1] : std::ssize(from.input_ids);
+  for (RowImage image : from.images) {
+    if (image.first < old || image.first >= end) continue;
+    image.first += begin - old;
+    to.images.push_back(std::move(image));
+  }
+}
+
 }  // namespace
 
 Row MismatchedRows::Read(int64_t row) const {
-  const std::vector<Part> own = PartsOf(rows_.Read(chosen_[row]));
+  const Row read = rows_.Read(chosen_[row]);
+  const std::vector<Part> own = PartsOf(read);
   const std::vector<Part> before = PartsOf(rows_.Read(chosen_[(row + size() - 1) % size()]));
   Row moved;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -41,6 +53,7 @@ Row MismatchedRows::Read(int64_t row) const {
     Ids labels(ids.size(), kNotTrained);
     const size_t first = std::max<size_t>(own[i].prompt.size(), 1);
     for (size_t place = first; place < ids.size(); ++place) labels[place] = ids[place];
+    MoveImages(read, i, std::ssize(moved.input_ids), moved);
     moved.starts.push_back(std::ssize(moved.input_ids));
     moved.samples.push_back(static_cast<int64_t>(i));
     moved.values.push_back(0);
@@ -48,6 +61,8 @@ Row MismatchedRows::Read(int64_t row) const {
     moved.input_ids.insert(moved.input_ids.end(), ids.begin(), ids.end());
     moved.labels.insert(moved.labels.end(), labels.begin(), labels.end());
   }
+  moved.grids = read.grids;  // of prompts, which keep their order
+  moved.patches = read.patches;
   return moved;
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/io/digest.h"
 #include "core/io/user_cache.h"
 #include "data/answer_tokens.h"
@@ -21,7 +22,9 @@
 #include "data/record_fields.h"
 #include "data/record_form.h"
 #include "data/records.h"
+#include "data/text_tokens.h"
 #include "stages/preference_check.h"
+#include "stages/retrieval_check.h"
 #include "text/all_cores.h"
 
 namespace trireme {
@@ -31,7 +34,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFormat = "rows 6";      // a change of what is stored changes this
-constexpr const char* kReading = "reading 6";  // a change of how records are read, or refused, changes this
+constexpr const char* kReading = "reading 7";  // a change of how records are read, or refused, changes this
 constexpr int64_t kBlock = 1024;               // records that are read, tokenised and written together
 // Rows of stores up to this size are checked at the start, where a damaged one can still be made anew: 0.1 to 0.2 s
 // per GiB that is in memory. Larger ones are checked row by row as they are trained on.
@@ -55,6 +58,10 @@ LossOn LossOf(const DataConfig& data) {
   return LossOn::kAnswers;
 }
 
+LossParts PartsOf(const DataConfig& data) {
+  return {{data.loss_weights().begin(), data.loss_weights().end()}, data.skip_empty_think()};
+}
+
 // Empty if none is set.
 std::string TemplateText(const DataConfig& data) {
   if (data.template_().empty()) return {};
@@ -65,8 +72,19 @@ std::string TemplateText(const DataConfig& data) {
 
 // The rows of a record: one, or of a pair its two sides. `folder`: of its file, where its images are.
 std::vector<StoredRow> RowsOf(Json record, const SampleOptions& options, const StageFacts& facts,
-                              const SampleTokenizer& with, const fs::path& folder) {
-  if (facts.of_answers()) return TokeniseAnswers(ReadAnswers(std::move(record), options, facts), with);
+                              const TextOptions& texts, const SampleTokenizer& with, const fs::path& folder) {
+  if (TrainsTexts(facts)) {
+    std::vector<StoredRow> rows;
+    for (const TextUnit& sample : ReadTexts(std::move(record), options, facts, texts)) {
+      rows.push_back(TokeniseTexts(sample, with, texts));
+    }
+    return rows;
+  }
+  if (facts.of_answers()) {
+    AnswerSample sample = ReadAnswers(std::move(record), options, facts);
+    std::visit([&](auto& answers) { answers.images = ResolvedImages(std::move(answers.images), folder); }, sample);
+    return TokeniseAnswers(sample, with);
+  }
   Sample sample = ReadSample(std::move(record), options);
   if (auto* conversation = std::get_if<Conversation>(&sample)) {
     conversation->images = ResolvedImages(std::move(conversation->images), folder);
@@ -83,7 +101,7 @@ struct Block {
 };
 
 Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const SampleOptions& options,
-                const StageFacts& facts, const SampleTokenizer& with, bool skip) {
+                const StageFacts& facts, const TextOptions& texts, const SampleTokenizer& with, bool skip) {
   Block block;
   block.rows.resize(end - begin);
   block.errors.resize(end - begin);
@@ -92,8 +110,8 @@ Block ReadBlock(const RecordFile& records, int64_t begin, int64_t end, const Sam
     try {
       // A record's location begins with its file's path.
       const fs::path folder = options.images ? fs::path(records.Where(record)).parent_path() : fs::path();
-      block.rows[i] = UseRecord(records, record,
-                                [&](Json value) { return RowsOf(std::move(value), options, facts, with, folder); });
+      block.rows[i] = UseRecord(
+          records, record, [&](Json value) { return RowsOf(std::move(value), options, facts, texts, with, folder); });
     } catch (const Error& error) {
       if (!skip) throw;
       block.errors[i] = error.what();
@@ -110,7 +128,11 @@ fs::path DataCacheOf(const DataConfig& data) {
 
 void MakeDataCache(const fs::path& cache) { MakeUserCache(cache, "data", "data.cache"); }
 
-RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts) {
+RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts, const TextOptions& texts) {
+  if (TrainsTexts(facts)) {
+    const TextUnit sample = ReadTexts(std::move(record), options, facts, texts).at(0);
+    return {.tokenizer = !sample.is_tokens(), .chat = sample.is_messages()};
+  }
   if (facts.of_answers()) {
     const AnswerSample sample = ReadAnswers(std::move(record), options, facts);
     const auto* texts = std::get_if<TextAnswers>(&sample);
@@ -125,15 +147,17 @@ RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts&
   return {.tokenizer = true, .chat = chat};
 }
 
-Preparer::Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works)
+Preparer::Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works,
+                   TextOptions texts)
     : data_(data),
       facts_(facts),
+      texts_(std::move(texts)),
       works_(works),
       cache_(DataCacheOf(data)),
-      sample_options_{RenamedColumns(data), data.system(), SeesImages(model.path())},
+      sample_options_{RenamedColumns(data), data.system(), SeesImages(model.path()), ReplacedTextsOf(data)},
       tokenizer_({model.path(), data.template_(), facts.records, LossOf(data),
                   facts.of_answers() ? data.max_length() : 0, TemplateValuesOf(data), HasImageSettings(model.path()),
-                  model.min_pixels(), model.max_pixels()}) {}
+                  model.min_pixels(), model.max_pixels(), PartsOf(data)}) {}
 
 std::string Preparer::OptionsText(const DataFile& file) const {
   std::string text = Concat(kFormat, "\n", kReading, "\n", static_cast<int>(facts_.records),
@@ -141,7 +165,14 @@ std::string Preparer::OptionsText(const DataFile& file) const {
                             "\n", data_.system(), "\n");
   for (const std::string& entry : data_.columns()) text += entry + "\n";
   for (const std::string& entry : data_.template_values()) text += Concat("value ", entry, "\n");
+  for (const std::string& entry : data_.loss_weights()) text += Concat("weight ", entry, "\n");
+  for (const std::string& entry : data_.replace()) text += Concat("replace ", entry, "\n");
+  if (data_.skip_empty_think()) text += "skip empty think\n";
   if (tokenizer_.options().max_length > 0) text += Concat("max_length ", data_.max_length(), "\n");
+  if (TrainsTexts(facts_)) {
+    text +=
+        Concat("texts ", texts_.truncate, " ", texts_.keys.SerializeAsString(), "\n", Join(texts_.labels, "\n"), "\n");
+  }
   if (file.form) text += Concat("form ", file.form->digest, "\n");
   // Stores have the paths of images, which records name relative to their file: an equal file elsewhere has others.
   if (tokenizer_.options().sees)
@@ -233,7 +264,7 @@ void Preparer::OpenTools(const RecordFile& records) const {
   for (int64_t i = 0; i < records.size(); ++i) {
     RecordWants wants;
     try {
-      wants = WantsOf(records.Read(i), sample_options_, facts_);
+      wants = WantsOf(records.Read(i), sample_options_, facts_, texts_);
     } catch (const Error&) {
       continue;
     }
@@ -266,7 +297,7 @@ std::vector<std::string> Preparer::FindBroken(const DataFile& file, size_t most)
   for (int64_t begin = 0; begin < records->size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records->size());
     for (const std::string& error :
-         ReadBlock(*records, begin, end, sample_options_, facts_, tokenizer_, /*skip=*/true).errors) {
+         ReadBlock(*records, begin, end, sample_options_, facts_, texts_, tokenizer_, /*skip=*/true).errors) {
       if (!error.empty() && ++count <= most) broken.push_back(error);
     }
   }
@@ -298,7 +329,7 @@ void Preparer::TokeniseFile(const RecordFile& records, const fs::path& store, bo
   int64_t skipped = 0;
   for (int64_t begin = 0; begin < records.size(); begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, records.size());
-    const Block block = ReadBlock(records, begin, end, sample_options_, facts_, tokenizer_, skip);
+    const Block block = ReadBlock(records, begin, end, sample_options_, facts_, texts_, tokenizer_, skip);
     for (size_t i = 0; i < block.rows.size(); ++i) {
       for (const StoredRow& row : block.rows[i]) writer.Add(row);
       if (!block.rows[i].empty()) continue;

@@ -13,6 +13,7 @@
 #include "data/records.h"
 #include "data/row_store.h"
 #include "data/samples.h"
+#include "data/text_samples.h"
 #include "data/tokenise.h"
 #include "stages/stage.h"
 
@@ -22,7 +23,7 @@ namespace trireme {
 struct RecordWants {
   bool tokenizer = false, chat = false;
 };
-RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts);
+RecordWants WantsOf(Json record, const SampleOptions& options, const StageFacts& facts, const TextOptions& texts = {});
 
 // Where data is cached: data.cache, or the user's cache directory.
 std::filesystem::path DataCacheOf(const DataConfig& data);
@@ -33,8 +34,9 @@ void MakeDataCache(const std::filesystem::path& cache);
 class Preparer {
  public:
   // `model`: whose path is the directory with the tokenizer. `works`: whether this process tokenizes; otherwise it
-  // waits until another one has. `data` outlives it.
-  Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works);
+  // waits until another one has. texts: of stages of whole texts. `data` outlives it.
+  Preparer(const DataConfig& data, const StageFacts& facts, const ModelConfig& model, bool works,
+           TextOptions texts = {});
 
   std::shared_ptr<const RowStore> Prepare(const DataFile& file) const;
   // Tokenizes these records into a store of their own, which is not looked for in the cache.
@@ -47,6 +49,7 @@ class Preparer {
   // The options with which records are read, for inspection.
   const SampleOptions& sample_options() const { return sample_options_; }
   const SampleTokenizer& tokenizer() const { return tokenizer_; }
+  const TextOptions& text_options() const { return texts_; }
 
  private:
   std::string OptionsText(const DataFile& file) const;
@@ -61,6 +64,7 @@ class Preparer {
 
   const DataConfig& data_;
   const StageFacts& facts_;
+  const TextOptions texts_;
   const bool works_;
   const std::filesystem::path cache_;
   const SampleOptions sample_options_;

@@ -140,6 +140,37 @@ std::map<std::string, std::string> RenamedColumns(const DataConfig& data) {
   return columns;
 }
 
+ReplacedTexts ReplacedTextsOf(const DataConfig& data) {
+  ReplacedTexts texts;
+  for (const std::string& entry : data.replace()) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      throw InputError("data.replace has '", entry, "'; wanted NAME=TEXT, such as {{NAME}}=Trireme");
+    }
+    texts.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return texts;
+}
+
+void ReplaceTexts(Json& value, const ReplacedTexts& texts) {
+  if (texts.empty()) return;
+  if (value.is_object()) {
+    for (auto& [key, inner] : value.items()) {
+      if (key != "role") ReplaceTexts(inner, texts);
+    }
+  }
+  if (value.is_array()) {
+    for (Json& inner : value) ReplaceTexts(inner, texts);
+  }
+  if (!value.is_string()) return;
+  auto& text = value.get_ref<std::string&>();
+  for (const auto& [name, other] : texts) {
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + other.size())) {
+      text.replace(at, name.size(), other);
+    }
+  }
+}
+
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns) {
   for (const auto& [theirs, ours] : columns) {
     if (!record.contains(theirs)) continue;

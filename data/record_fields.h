@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/json.h"
@@ -42,6 +43,11 @@ Json TemplateVariables(const Json& record);
 Json TemplateValuesOf(const DataConfig& data);
 // Our name of a column by theirs: data.columns.
 std::map<std::string, std::string> RenamedColumns(const DataConfig& data);
+// Texts that stand for others: data.replace.
+using ReplacedTexts = std::vector<std::pair<std::string, std::string>>;
+ReplacedTexts ReplacedTextsOf(const DataConfig& data);
+// In messages, or in a text; roles stay as they are.
+void ReplaceTexts(Json& value, const ReplacedTexts& texts);
 // Their name of a column to ours.
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns);
 

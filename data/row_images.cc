@@ -65,13 +65,6 @@ std::vector<int64_t> DocumentLengths(const Row& row) {
   return lengths;
 }
 
-void RefuseRowImages(const Json& object, const std::string& where) {
-  for (const char* key : {kPixels, kGrids, kImages}) {
-    if (!object.contains(key)) continue;
-    throw InputError(where, ": has ", key, "; rows of this stage have no images yet: leave it out");
-  }
-}
-
 void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder,
                    const ImageInputs* kind, Row& row) {
   const bool given = object.contains(kPixels) || object.contains(kGrids);

@@ -18,9 +18,6 @@ namespace trireme {
 void ReadRowImages(const Json& object, const std::string& where, const std::filesystem::path& folder,
                    const ImageInputs* kind, Row& row);
 
-// For rows of other forms: refuses the keys of images, which nobody would read.
-void RefuseRowImages(const Json& object, const std::string& where);
-
 // Where each document of the row ends, as lengths.
 std::vector<int64_t> DocumentLengths(const Row& row);
 

@@ -1,6 +1,7 @@
 #include "data/row_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -62,10 +63,44 @@ std::vector<uint32_t> WordsOf(const std::vector<RowImage>& images) {
   return words;
 }
 
+// Documents stand behind the images, in the form of an image whose grid has no time.
+constexpr uint32_t kDocumentsMark = 0;
+
+void AddDocuments(const StoredRow& row, std::vector<uint32_t>& words) {
+  if (row.starts.empty()) return;
+  const auto starts = static_cast<uint32_t>(row.starts.size()), values = static_cast<uint32_t>(row.values.size());
+  words.insert(words.end(), {kDocumentsMark, starts, values, 0, 4 * (starts + values)});
+  for (const int32_t start : row.starts) words.push_back(static_cast<uint32_t>(start));
+  for (const float value : row.values) words.push_back(std::bit_cast<uint32_t>(value));
+}
+
+// Where the words of the documents begin, behind their counts; nothing if there are none.
+std::optional<size_t> DocumentsAt(const std::vector<uint32_t>& words) {
+  for (size_t at = 0; at + 5 <= words.size(); at += 5 + (words[at + 4] + 3) / 4) {
+    if (words[at] == kDocumentsMark) return at + 5;
+  }
+  return std::nullopt;
+}
+
+std::vector<int64_t> StartsOf(const std::vector<uint32_t>& words) {
+  const auto at = DocumentsAt(words);
+  if (!at) return {};
+  return {words.begin() + static_cast<int64_t>(*at), words.begin() + static_cast<int64_t>(*at + words[*at - 4])};
+}
+
+std::vector<float> ValuesOf(const std::vector<uint32_t>& words) {
+  const auto at = DocumentsAt(words);
+  if (!at) return {};
+  std::vector<float> values;
+  const size_t first = *at + words[*at - 4];
+  for (size_t i = first; i < first + words[*at - 3]; ++i) values.push_back(std::bit_cast<float>(words[i]));
+  return values;
+}
+
 // The inverse, of words that match their digest.
 std::vector<RowImage> ImagesOf(const std::vector<uint32_t>& words) {
   std::vector<RowImage> images;
-  for (size_t at = 0; at + 5 <= words.size();) {
+  for (size_t at = 0; at + 5 <= words.size() && words[at] != kDocumentsMark;) {
     RowImage image{.source = {}, .grid = {words[at], words[at + 1], words[at + 2]}, .first = words[at + 3]};
     const size_t bytes = words[at + 4];
     at += 5;
@@ -91,7 +126,8 @@ void RowStoreWriter::Add(const StoredRow& row) {
   write(row.ids);
   write(row.labels);
   write(row.weights);
-  const std::vector<uint32_t> words = WordsOf(row.images);
+  std::vector<uint32_t> words = WordsOf(row.images);
+  AddDocuments(row, words);
   write(words);
   digests_.push_back(digest);
   first_token_.push_back(first_token_.back() + row.ids.size());
@@ -205,21 +241,32 @@ Row RowStore::Read(int64_t row) const {
     read.weights.resize(length);
     std::memcpy(read.weights.data(), ids + 2 * length, length * sizeof(float));
   }
-  read.images = Images(row);
+  const std::vector<uint32_t> words = Words(row);
+  read.images = ImagesOf(words);
   for (const RowImage& image : read.images) read.grids.push_back(image.grid);
+  read.starts = StartsOf(words);
+  read.values = ValuesOf(words);
+  read.samples.assign(read.starts.size(), 0);  // the documents of a row are one sample
   return read;
 }
 
-std::vector<RowImage> RowStore::Images(int64_t row) const {
+std::vector<uint32_t> RowStore::Words(int64_t row) const {
   const auto* words = reinterpret_cast<const uint32_t*>(Tokens(row) + (HasWeights(row) ? 3 : 2) * Length(row));
-  return ImagesOf({words, words + (FirstWord(row + 1) - FirstWord(row))});
+  return {words, words + (FirstWord(row + 1) - FirstWord(row))};
 }
 
 // Not held against the row's digest: damage is found when the row is read.
 RowExtent RowStore::Extent(int64_t row) const {
   RowExtent extent{.documents = {Length(row)}};
   if (FirstWord(row + 1) == FirstWord(row)) return extent;
-  for (const RowImage& image : Images(row)) extent.images.push_back(image.grid);
+  const std::vector<uint32_t> words = Words(row);
+  for (const RowImage& image : ImagesOf(words)) extent.images.push_back(image.grid);
+  const std::vector<int64_t> starts = StartsOf(words);
+  if (starts.empty()) return extent;
+  extent.documents.clear();
+  for (size_t i = 0; i < starts.size(); ++i) {
+    extent.documents.push_back((i + 1 < starts.size() ? starts[i + 1] : Length(row)) - starts[i]);
+  }
   return extent;
 }
 

@@ -2,11 +2,11 @@
 // touches only the rows it reads. Written once, atomically. Does not interpret the tokens.
 //
 // The file: for each row its ids, then its labels, as int32, and where labels have weights, those as fp32, and where it
-// has images, these in words of 4 bytes; then the tables: the rows' first tokens, first weights and first words of
-// images (uint64, one more than rows each), the rows' trained tokens (uint32), the rows' digests (CRC-32C, uint32), the
-// rows' values (fp32: what the data says of an answer); last 64 bytes that say what is there, with a digest of
-// themselves and the tables. Opening reads tables and end alone; a row is held against its digest whenever it is read,
-// so that a large store is never read for its digests' sake.
+// has images or several documents, these in words of 4 bytes; then the tables: the rows' first tokens, first weights
+// and first words of images (uint64, one more than rows each), the rows' trained tokens (uint32), the rows' digests
+// (CRC-32C, uint32), the rows' values (fp32: what the data says of an answer); last 64 bytes that say what is there,
+// with a digest of themselves and the tables. Opening reads tables and end alone; a row is held against its digest
+// whenever it is read, so that a large store is never read for its digests' sake.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ struct StoredRow {
   std::vector<float> weights = {};  // by label: what it counts in the loss; empty: 1 each
   float value = 0;                  // of an answer: its label, or its pair's margin
   std::vector<RowImage> images = {};
+  std::vector<int32_t> starts = {};  // of each document; empty: the row is one
+  std::vector<float> values = {};    // what the data says of the documents; only where `starts` are there
 };
 
 class RowStoreWriter {
@@ -70,7 +72,7 @@ class RowStore : public RowSource {
   uint64_t FirstWord(int64_t row) const;
   bool HasWeights(int64_t row) const { return FirstWeight(row + 1) > FirstWeight(row); }
   const int32_t* Tokens(int64_t row) const;
-  std::vector<RowImage> Images(int64_t row) const;
+  std::vector<uint32_t> Words(int64_t row) const;
   const std::byte* Table(int64_t bytes_per_row) const;
   bool IsWhole(int64_t row) const;
   void CheckTables() const;

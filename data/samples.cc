@@ -74,6 +74,7 @@ Sample ReadSample(Json record, const SampleOptions& options) {
   }
   if (std::optional<Json> messages = ReadMessages(record, options.images)) {
     AddSystem(*messages, record, options.system);
+    ReplaceTexts(*messages, options.replace);
     Conversation sample{std::move(*messages), ToolsIn(record), TemplateVariables(record)};
     if (options.images) sample.images = PlaceImages(sample.messages, ListedImages(record));
     return sample;
@@ -82,7 +83,9 @@ Sample ReadSample(Json record, const SampleOptions& options) {
     if (options.images && !ListedImages(record).empty()) {
       throw InputError("has images beside text; images stand in messages or in rows of input_ids (docs/vision.md)");
     }
-    return PlainText{TextAt(record, "text")};
+    Json text = TextAt(record, "text");
+    ReplaceTexts(text, options.replace);
+    return PlainText{text.get<std::string>()};
   }
   throw InputError("has no known format: its keys are ", KeysOf(record),
                    "; wanted messages, conversations, query and response, instruction and output, text, or input_ids; "

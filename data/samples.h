@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,9 +27,10 @@ struct PlainText {
 using Sample = std::variant<Conversation, PlainText, StoredRow>;
 
 struct SampleOptions {
-  std::map<std::string, std::string> columns;  // from the file's column name to ours
-  std::string system;                          // for conversations without one
-  bool images = false;                         // the model sees: conversations may have images
+  std::map<std::string, std::string> columns;                     // from the file's column name to ours
+  std::string system;                                             // for conversations without one
+  bool images = false;                                            // the model sees: conversations may have images
+  std::vector<std::pair<std::string, std::string>> replace = {};  // texts of messages, and what stands for them
 };
 
 // Throws an input error with the keys found and the keys wanted; it does not name the location.

@@ -61,8 +61,8 @@ StoredRow OfConversation(const Conversation& sample, const SampleTokenizer& with
   const bool lone_text = messages.size() == 1 && messages[0]["content"].is_string();
   if (with.options().records == Records::kText && lone_text)
     return OfText(messages[0]["content"].get<std::string>(), with);
-  ChatTokens tokens =
-      TokenizeChat(with.tokenizer(), with.chat(), messages, {.tools = sample.tools, .variables = sample.variables});
+  ChatTokens tokens = TokenizeChat(with.tokenizer(), with.chat(), messages,
+                                   {.tools = sample.tools, .variables = sample.variables}, with.options().parts);
   RefuseLost(sample, tokens);
   std::vector<float> weights =
       tokens.Weights(with.options().records == Records::kText ? LossOn::kAll : with.options().loss_on, messages);

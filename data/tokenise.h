@@ -26,6 +26,7 @@ class SampleTokenizer {
     Json template_values = Json::object();
     bool sees = false;                       // the model has a vision tower, and settings of its image processor
     int64_t min_pixels = 0, max_pixels = 0;  // of images; 0: as the model's processor says
+    LossParts parts = {};                    // of conversations' answers
   };
   explicit SampleTokenizer(Options options) : options_(std::move(options)) {}
 

@@ -37,6 +37,7 @@ class ImagesOfStep {
         at::stack({input.positions, at::tensor(positions_[1], at::kLong), at::tensor(positions_[2], at::kLong)});
     input.images.token_of = at::tensor(token_of_, at::kLong);
     input.images.grids = grids_;
+    input.images.contents = contents_;
     if (!patches_.empty()) input.images.patches = at::cat(patches_);
   }
 
@@ -50,6 +51,7 @@ class ImagesOfStep {
     tokens_ += span.end - span.begin;
     const ImageGrid& grid = placed.images().each[image].grid;
     grids_.push_back(grid);
+    contents_.push_back(placed.images().each[image].content);
     if (!images_.patches) return;
     patches_.push_back(at::empty({grid.patches(), images_.elements}, at::kFloat));
     placed.images().write(image, patches_.back().data_ptr<float>());
@@ -60,6 +62,7 @@ class ImagesOfStep {
   std::vector<int64_t> token_of_;  // which token of the step's images each is; -1: none
   int64_t tokens_ = 0;             // of the images, whole
   std::vector<ImageGrid> grids_;
+  std::vector<ContentDigest> contents_;
   std::vector<at::Tensor> patches_;
 };
 

@@ -19,8 +19,10 @@
 #include "launch/layout.h"
 #include "launch/model_source.h"
 #include "session/session.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
+#include "train/evaluation/answer_metrics.h"
 #include "train/evaluation/evaluator.h"
 #include "train/plan/check_answers.h"
 
@@ -63,6 +65,11 @@ Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   UseModel(FindModel(arguments, config, job), config);
   AskForData(arguments, config, job);
+  if (TrainsTexts(FactsOf(config))) {
+    throw InputError("stage: ", FactsOf(config).name,
+                     ": `evaluate` predicts tokens; a run of this stage evaluates itself ",
+                     "with data.valid and eval.every");
+  }
   EvalConfig& eval = *config.mutable_eval();
   if (FactsOf(config).on_completions()) {  // a run of it generates, but what is compared here are the data's answers
     eval.set_generate(false);
@@ -70,6 +77,7 @@ Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   }
   if (arguments.has("generate")) eval.set_generate(true);
   CheckAnswerEvaluation(config);
+  if (job.rank() == 0 && eval.generate()) CheckMetricCode(eval);
   if (!arguments.has("predictions")) return config;
   if (!config.eval().generate()) throw InputError("--predictions is for answers; add --generate");
   if (job.rank() == 0) RefuseToOverwrite("--predictions", arguments.value("predictions"));

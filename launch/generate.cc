@@ -15,7 +15,7 @@
 #include "data/rows.h"
 #include "generation/beam_generator.h"
 #include "generation/generator.h"
-#include "generation/text/answer.h"
+#include "generation/text/completion.h"
 #include "generation/text/prompts.h"
 #include "launch/generate_beams.h"
 #include "launch/generate_chat.h"
@@ -40,15 +40,15 @@ struct Request {
   bool talks = false;                         // a chat: no prompts yet
   bool lines = false;                         // one JSON line per prompt
   bool stream = false;
-  AnswerRules rules = {};
+  CompletionRules rules = {};
   GenerationOptions options = {};
   std::optional<BeamOptions> beams = {};
   int64_t most = 256;   // new tokens
-  int64_t choices = 1;  // answers to each prompt
+  int64_t choices = 1;  // completions of each prompt
   std::optional<int64_t> positions = {};
   Json variables = Json::object();  // for the chat template
   Json tools = nullptr;             // for conversations without any; null: none
-  ToolForm tool_form = nullptr;     // of calls in answers; none if no conversation has tools
+  ToolForm tool_form = nullptr;     // of calls in completions; none if no conversation has tools
 
   const Tokenizer* text() const { return tokenizer ? &*tokenizer : nullptr; }
   void Add(SeenPrompt prompt) {
@@ -182,7 +182,7 @@ void CheckChoices(const Request& request) {
   const std::string asked = Concat("--n ", request.choices);
   if (request.talks) throw InputError(asked, " in a chat, where each turn has one answer; give a prompt");
   if (request.options.sampling.temperature == 0)
-    throw InputError(asked, " without --temperature: the most likely answers are all the same; set it above 0");
+    throw InputError(asked, " without --temperature: the most likely completions are all the same; set it above 0");
 }
 
 // Neighbours, which share the prompt's keys and values. Each row has random numbers of its own.
@@ -241,13 +241,13 @@ Request RequestOf(const Arguments& arguments, const Config& config, const LayerG
   return request;
 }
 
-std::string LineOf(const Answer& answer, size_t row, const Request& request) {
+std::string LineOf(const Completion& completion, size_t row, const Request& request) {
   Json line = Json::object();
   if (request.choices > 1) line["choice"] = static_cast<int64_t>(row) % request.choices;
-  if (request.tokenizer) line["text"] = answer.text();
-  if (const Json calls = ToolCallsIn(request.tool_form, answer.text()); !calls.empty()) line["tool_calls"] = calls;
-  line["output_ids"] = answer.ids();
-  line["finish_reason"] = answer.reason();
+  if (request.tokenizer) line["text"] = completion.text();
+  if (const Json calls = ToolCallsIn(request.tool_form, completion.text()); !calls.empty()) line["tool_calls"] = calls;
+  line["output_ids"] = completion.ids();
+  line["finish_reason"] = completion.reason();
   return JsonLine(line);
 }
 
@@ -266,29 +266,29 @@ void RefuseTooLong(const Request& request) {
   }
 }
 
-std::vector<Answer> EmptyAnswers(const Request& request) {
-  std::vector<Answer> answers;
+std::vector<Completion> EmptyCompletions(const Request& request) {
+  std::vector<Completion> completions;
   for (const Tokens& prompt : request.prompts) {
-    answers.emplace_back(request.rules, MostNewTokens(request, prompt), request.text());
+    completions.emplace_back(request.rules, MostNewTokens(request, prompt), request.text());
   }
-  return answers;
+  return completions;
 }
 
 // Lines come in the order of the prompts, each as soon as it and those before it are done.
 void Write(Generator& generator, const Request& request, bool speaks) {
-  std::vector<Answer> answers = EmptyAnswers(request);
+  std::vector<Completion> completions = EmptyCompletions(request);
   size_t printed = 0;
   generator.Run(
       request.prompts, request.options,
       [&](size_t row, int64_t token) {
-        const bool goes_on = answers[row].Take(token);
+        const bool goes_on = completions[row].Take(token);
         if (!speaks) return goes_on;
         if (!request.lines) {
-          if (request.stream || !goes_on) std::cout << answers[row].NewText() << std::flush;
+          if (request.stream || !goes_on) std::cout << completions[row].NewText() << std::flush;
           return goes_on;
         }
-        for (; printed < answers.size() && answers[printed].ended(); ++printed) {
-          std::cout << LineOf(answers[printed], printed, request) << "\n" << std::flush;
+        for (; printed < completions.size() && completions[printed].ended(); ++printed) {
+          std::cout << LineOf(completions[printed], printed, request) << "\n" << std::flush;
         }
         return goes_on;
       },
@@ -307,11 +307,12 @@ GenerationTimes WriteBest(Session& session, const Request& request, bool speaks)
   GenerationTimes times;
   const std::vector<Tokens> found =
       SearchBeams(session, request.prompts, options, request.options, times, request.images);
-  std::vector<Answer> answers = EmptyAnswers(request);
+  std::vector<Completion> completions = EmptyCompletions(request);
   for (size_t i = 0; i < found.size(); ++i) {
-    for (const int64_t token : found[i]) answers[i].Take(token);
+    for (const int64_t token : found[i]) completions[i].Take(token);
     if (speaks)
-      std::cout << (request.lines ? LineOf(answers[i], i, request) : answers[i].NewText()) << "\n" << std::flush;
+      std::cout << (request.lines ? LineOf(completions[i], i, request) : completions[i].NewText()) << "\n"
+                << std::flush;
   }
   return times;
 }
@@ -414,7 +415,7 @@ std::vector<Option> GenerateOptions() {
       {.name = "max-new-tokens", .value_name = "N", .help = "most new tokens per row; by default 256"},
       {.name = "n",
        .value_name = "N",
-       .help = "so many answers to each prompt, each a JSON line, those of a prompt together; with --temperature"},
+       .help = "so many completions of each prompt, each a JSON line, those of a prompt together; with --temperature"},
       {.name = "temperature", .value_name = "T", .help = "sample tokens at this temperature; by default 0: greedy"},
       {.name = "top-k", .value_name = "K", .help = "sample from the K most likely tokens only; by default 0: from all"},
       {.name = "top-p",
@@ -425,7 +426,7 @@ std::vector<Option> GenerateOptions() {
        .help = "sample only from tokens with at least this share of the likeliest one's probability; by default 0"},
       {.name = "repetition-penalty",
        .value_name = "F",
-       .help = "divides the positive logits of tokens that prompt or answer have, and multiplies the negative; by "
+       .help = "divides the positive logits of tokens that prompt or completion have, and multiplies the negative; by "
                "default 1"},
       {.name = "presence-penalty",
        .value_name = "F",

@@ -158,15 +158,15 @@ class Talk {
 
 std::string WriteAnswer(Generator& generator, const ChatSettings& settings, const SeenPrompt& prompt, bool speaks) {
   const int64_t room = settings.positions ? *settings.positions - std::ssize(prompt.tokens) : settings.most;
-  Answer answer(settings.rules, std::min(settings.most, room), &settings.tokenizer);
+  Completion completion(settings.rules, std::min(settings.most, room), &settings.tokenizer);
   const TakeToken take = [&](size_t, int64_t token) {
-    const bool goes_on = answer.Take(token);
-    if (speaks) std::cout << answer.NewText() << std::flush;
+    const bool goes_on = completion.Take(token);
+    if (speaks) std::cout << completion.NewText() << std::flush;
     return goes_on;
   };
   generator.Run({prompt.tokens}, settings.options, take, {prompt.images});
   if (speaks) std::cout << "\n" << std::flush;
-  return answer.text();
+  return completion.text();
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 #include "core/comm/job.h"
 #include "generation/generator.h"
-#include "generation/text/answer.h"
+#include "generation/text/completion.h"
 #include "launch/generate_images.h"
 #include "serve/tool_calls.h"
 #include "text/chat_template.h"
@@ -18,7 +18,7 @@ namespace trireme {
 struct ChatSettings {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat;
-  const AnswerRules& rules;
+  const CompletionRules& rules;
   GenerationOptions options;
   int64_t most = 256;                // new tokens per answer
   std::optional<int64_t> positions;  // that the model supports

@@ -20,13 +20,16 @@
 #include "core/tensor/torch_errors.h"
 #include "data/answer_rows.h"
 #include "data/image_rows.h"
+#include "data/text_rows.h"
 #include "launch/layout.h"
 #include "models/families.h"
 #include "session/session.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 #include "train/methods/distillation/distillation.h"
 #include "train/methods/policy/policy.h"
 #include "train/methods/preference/preference.h"
+#include "train/methods/retrieval/retrieval.h"
 #include "train/plan/other_graphs.h"
 #include "train/rollouts/given_advantages.h"
 #include "train/step/row_log_probs.h"
@@ -76,14 +79,16 @@ void Grads(const Arguments& arguments, Job& job) {
   std::vector<Rollout> rollouts;
   if (policy) {
     rollouts = ReadGivenAdvantages(path, vocabulary, config);
+  } else if (TrainsTexts(facts)) {
+    rows = ReadTextRows(path, vocabulary, config);
   } else {
-    rows = preference ? ReadAnswerRows(path, vocabulary, config)
-                      : ReadRows(path, vocabulary, model.graph.images ? &*model.graph.images : nullptr);
+    const ImageInputs* const images = model.graph.images ? &*model.graph.images : nullptr;
+    rows = preference ? ReadAnswerRows(path, vocabulary, config, images) : ReadRows(path, vocabulary, images);
     LoadRowImages(rows, path, {config.model().path(), config.model().min_pixels(), config.model().max_pixels()});
   }
-  if ((preference || policy) && wants_log_probs)
+  if ((preference || policy || TrainsTexts(facts)) && wants_log_probs)
     throw InputError("--log-probs is for rows with labels; leave stage out");
-  const bool weighted = !preference && !policy && !rows.front().weights.empty();
+  const bool weighted = !preference && !policy && !TrainsTexts(facts) && !rows.front().weights.empty();
   if ((weighted || wants_log_probs) && config.multi_token_prediction().depths() > 0) {
     throw InputError("multi_token_prediction.depths = ", config.multi_token_prediction().depths(),
                      ": weights and log-probabilities are those of the next token alone; set it to 0");
@@ -112,6 +117,11 @@ void Grads(const Arguments& arguments, Job& job) {
     pass.Precompute(list, {.rows = list.size(), .batch = list.size(), .shuffle = false}, /*steps=*/1, nullptr);
     loss = pass.Pass(list, all, /*step=*/1);
     metrics = pass.metrics();
+  } else if (TrainsTexts(facts)) {
+    const RowList list(rows);
+    loss = RetrievalPass(trainer).Pass(list, AllRows(list));
+    tokens = 0;
+    for (const Row& row : rows) tokens += std::ssize(row.input_ids);
   } else if (wants_log_probs) {
     const RowLogProbs found = PassForLogProbs(trainer, rows);
     loss = found.loss;
@@ -170,7 +180,10 @@ Command GradsCommand() {
                 "), {\"chosen_ids\": […], \"rejected_ids\": […], \"margin\": 0.0} (rm), "
                 "{\"prompt_ids\": […], \"completion_ids\": […], \"advantage\": 0.5, \"old_logprobs\": […]} (grpo, "
                 "rloo, "
-                "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd)"),
+                "reinforce_plus_plus; the last is optional), {\"prompt_ids\": […], \"completion_ids\": […]} (gkd), "
+                "{\"text_ids\": [[…], […]]} (embedding: anchor, positive, negatives; or anchor and documents with "
+                "\"labels\"; reranker: documents with their query in them, and \"labels\"), {\"input_ids\": […], "
+                "\"label\": 1} (classification)"),
             .required = true},
            {.name = "adapters",
             .value_name = "DIR",

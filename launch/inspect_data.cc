@@ -131,13 +131,14 @@ void PrintPair(int64_t number, const RowStore& store, const std::filesystem::pat
 void InspectRecords(const DataFile& file, const DataLook& look, std::ostream& out) {
   const Config& config = look.config;
   const std::filesystem::path& path = file.path;
-  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true, TextOptionsOf(config));
   const std::unique_ptr<RecordFile> records = OpenRecords(file);
   out << path.string() << ": " << records->size() << " records\n";
   if (records->size() == 0) throw InputError(path.string(), ": has no rows");
   bool has_tokens = false;
   try {
-    has_tokens = !WantsOf(records->Read(0), preparer.sample_options(), FactsOf(config)).tokenizer;
+    has_tokens =
+        !WantsOf(records->Read(0), preparer.sample_options(), FactsOf(config), preparer.text_options()).tokenizer;
   } catch (const Error&) {  // preparing says it better, with its place
   }
   if (!has_tokens && config.model().path().empty()) {

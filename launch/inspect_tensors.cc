@@ -45,8 +45,13 @@ void PrintHeader(const checkpoint::Manifest& manifest) {
     return;
   }
   const checkpoint::Progress& progress = manifest.progress();
-  std::cout << "step " << progress.step() << ", " << progress.updates() << " updates, seed " << progress.seed()
-            << ", batches of " << progress.data().global_batch() << " of " << progress.data().rows() << " rows\n";
+  std::cout << "step " << progress.step() << ", " << progress.updates() << " updates, ";
+  if (!progress.has_data()) {
+    std::cout << "of another system's run\n";
+    return;
+  }
+  std::cout << "seed " << progress.seed() << ", batches of " << progress.data().global_batch() << " of "
+            << progress.data().rows() << " rows\n";
 }
 
 void PrintVerifiedDigests(const StoreReader& reader) {

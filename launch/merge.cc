@@ -16,6 +16,7 @@
 #include "launch/process_group.h"
 #include "models/families.h"
 #include "models/reward_model.h"
+#include "models/text_labels.h"
 #include "session/file_names.h"
 #include "session/tuning.h"
 
@@ -48,8 +49,11 @@ void Merge(const Arguments& arguments, Job& job) {
   const LoraAdapter adapter(arguments.value("adapters"), base, graph ? ExpertNamesOf(*graph) : ExpertNames{});
   ConvertOptions options{.replace = arguments.has("force")};
   options.change = &adapter;
-  if (adapter.Adds(kScoreWeight) != nullptr) {  // the merged model is a reward model
-    options.config = RewardModelConfig(ReadTextFile((base.path() / "config.json").string()), base.path());
+  if (const TensorSource* head = adapter.Adds(kScoreWeight)) {  // the merged model is a reward model, or a classifier
+    const std::string config = ReadTextFile((base.path() / "config.json").string());
+    const int64_t labels = head->Describe(kScoreWeight).shape.at(0);
+    options.config = labels == 1 ? RewardModelConfig(config, base.path())
+                                 : ClassifierConfig(config, base.path(), NumberedLabels(labels), "");
     options.left_out = {"lm_head.weight"};
   }
   std::optional<Packing> packing;

@@ -15,6 +15,8 @@
 #include "core/tensor/torch_errors.h"
 #include "data/answer_samples.h"
 #include "data/answer_tokens.h"
+#include "data/image_marks.h"
+#include "data/image_rows.h"
 #include "data/record_fields.h"
 #include "data/records.h"
 #include "data/tokenise.h"
@@ -33,15 +35,28 @@ std::vector<Row> ScoredRowsOf(const AnswerSample& sample, const SampleTokenizer&
   std::vector<Row> rows;
   for (const StoredRow& side : TokeniseAnswers(sample, tokenizer, vocabulary)) {
     rows.push_back({{side.ids.begin(), side.ids.end()}, std::vector<int64_t>(side.ids.size(), kNotTrained)});
+    rows.back().images = side.images;
+    for (const RowImage& image : side.images) rows.back().grids.push_back(image.grid);
   }
   return rows;
 }
 
-// By record of the file.
-std::vector<std::vector<Row>> ReadConversations(const std::string& path, const Config& config, int64_t vocabulary) {
+AnswerSample ReadScoredIn(Json record, const SampleOptions& options, const std::filesystem::path& folder) {
+  AnswerSample sample = ReadScored(std::move(record), options);
+  std::visit([&](auto& answers) { answers.images = ResolvedImages(std::move(answers.images), folder); }, sample);
+  return sample;
+}
+
+// What is scored, by record of the file, and the images of a model that sees.
+struct Scored {
+  std::vector<std::vector<Row>> records;
+  std::shared_ptr<const ImageReader> images;  // nullptr: none has any
+};
+
+Scored ReadConversations(const std::string& path, const Config& config, int64_t vocabulary) {
   const DataConfig& data = config.data();
   const ModelConfig& model = config.model();
-  const SampleOptions options{RenamedColumns(data), data.system(), SeesImages(model.path())};
+  const SampleOptions options{RenamedColumns(data), data.system(), SeesImages(model.path()), ReplacedTextsOf(data)};
   // Every conversation is scored as it is, however long.
   const SampleTokenizer tokenizer({.model = model.path(),
                                    .chat_template = data.template_(),
@@ -51,14 +66,18 @@ std::vector<std::vector<Row>> ReadConversations(const std::string& path, const C
                                    .min_pixels = model.min_pixels(),
                                    .max_pixels = model.max_pixels()});
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
-  std::vector<std::vector<Row>> conversations;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  Scored scored;
   for (int64_t i = 0; i < records->size(); ++i) {
-    conversations.push_back(UseRecord(*records, i, [&](Json record) {
-      return ScoredRowsOf(ReadScored(std::move(record), options), tokenizer, vocabulary);
+    scored.records.push_back(UseRecord(*records, i, [&](Json record) {
+      return ScoredRowsOf(ReadScoredIn(std::move(record), options, folder), tokenizer, vocabulary);
     }));
+    for (const Row& side : scored.records.back()) {
+      if (!side.images.empty()) scored.images = tokenizer.images();
+    }
   }
-  if (conversations.empty()) throw InputError(path, ": has no records");
-  return conversations;
+  if (scored.records.empty()) throw InputError(path, ": has no records");
+  return scored;
 }
 
 std::string ScoreLines(const std::vector<std::vector<Row>>& conversations, const std::vector<double>& scores,
@@ -86,13 +105,15 @@ void Score(const Arguments& arguments, Job& job) {
   UseModel(FindModel(arguments, config, job), config);
   PlannedModel model = PlanModel(config, job.world(), HeadKind::kScore);
   const double bias = ScoreBiasOf(config, model.graph);
-  const auto conversations = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
-  std::vector<Row> rows;
-  for (const std::vector<Row>& sides : conversations) rows.insert(rows.end(), sides.begin(), sides.end());
+  const auto [conversations, images] = ReadConversations(arguments.value("data"), config, VocabularyOf(model.graph));
+  std::vector<Row> list;
+  for (const std::vector<Row>& sides : conversations) list.insert(list.end(), sides.begin(), sides.end());
+  Rows rows = std::make_shared<RowList>(std::move(list));
+  if (images) rows = ImageRows(rows, images, static_cast<size_t>(config.data().image_cache_mb()) << 20);
   const std::optional<DType> dtype = ScoringTypeOf(arguments, model.graph);
   Session session(config, std::move(model), job, {.trained = false, .dtype = dtype});
   session.TakeWeights();
-  const std::vector<double> scores = SequenceScoresOf(session, rows);
+  const std::vector<double> scores = SequenceScoresOf(session, *rows);
   if (job.rank() != 0) return;
   const std::string lines = ScoreLines(conversations, scores, bias);
   if (!arguments.has("output")) {

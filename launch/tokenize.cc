@@ -35,7 +35,7 @@ void Tokenize(const Arguments& arguments, Job& job) {
   if (job.rank() != 0) return;
   const std::string prefix = arguments.value("out");
   RefuseIndexedFile(prefix);
-  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true, TextOptionsOf(config));
   IndexedWriter writer(prefix, preparer.tokenizer().tokenizer().vocabulary());
   int64_t documents = 0, tokens = 0;
   for (const std::string& entry : config.data().train()) {

@@ -13,6 +13,7 @@
 #include "launch/layout.h"
 #include "launch/plan_time.h"
 #include "parallel/schedule/draw.h"
+#include "train/evaluation/answer_metrics.h"
 #include "train/plan/check_inputs.h"
 #include "train/plan/train_plan.h"
 #include "train/report/report_client.h"
@@ -50,6 +51,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
   CheckReportPackages(config.log());
+  CheckMetricCode(config.eval());
   CheckData(config, VocabularyOf(plan.graph));
   const auto show_time = [&](int64_t steps) {
     ShowTime(plan.config, plan.graph, static_cast<int>(world), arguments, steps);

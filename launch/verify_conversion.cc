@@ -42,7 +42,7 @@ std::vector<double> Scores(const Config& config, Job& job) {
   Session session(config, PlanModel(config, job.world(), HeadKind::kScore), job,
                   {.trained = false, .dtype = DType::kFp32});
   session.TakeWeights();
-  return SequenceScoresOf(session, RandomTokens(VocabularyOf(session.graph())));
+  return SequenceScoresOf(session, RowList(RandomTokens(VocabularyOf(session.graph()))));
 }
 
 // Only the last token of each row is trained: its loss is one entry of the logits' log-softmax.

@@ -78,7 +78,7 @@ RopeSpec RopeOf(const HfConfig& config, int64_t head_dim, const CommonTraits& tr
 
 DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
   config.Only("hidden_act", traits.activation);
-  config.Only("attention_dropout", 0.0);
+  if (traits.reads_dropout) config.Only("attention_dropout", 0.0);
   config.Only("use_mrope", false);
   config.Only("output_router_logits",
               false);  // would add an auxiliary loss, which run.yaml's section moe decides about
@@ -100,6 +100,13 @@ DecoderSpec CommonDecoder(const HfConfig& config, const CommonTraits& traits) {
   decoder.mlp.hidden = attention.hidden;
   decoder.mlp.ffn = traits.ffn > 0 ? config.Size("intermediate_size", traits.ffn) : config.Size("intermediate_size");
   return decoder;
+}
+
+LayerNames OutputNormNames() {
+  return {{"attention_norm.weight", ""},
+          {"mlp_norm.weight", ""},
+          {"attention_output_norm.weight", "post_attention_layernorm.weight"},
+          {"mlp_output_norm.weight", "post_feedforward_layernorm.weight"}};
 }
 
 std::vector<DecoderSpec> WindowedLayers(const HfConfig& config, const DecoderSpec& decoder) {

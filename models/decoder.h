@@ -20,6 +20,7 @@ struct CommonTraits {
   bool ntk_alpha = false;                    // its "dynamic" rotary scaling has a fixed alpha
   bool phi3_rope = false;                    // HfConfig::RopeTraits::phi3
   bool reads_rope = true;                    // false: the family does
+  bool reads_dropout = true;                 // likewise, of attention_dropout
   const char* activation = "silu";           // what hidden_act may say
   bool sections = false;                     // M-RoPE, which tells nothing apart in text
   int64_t ffn = 0;                           // where the config has no intermediate_size; 0: it must have one
@@ -34,6 +35,9 @@ LayerGraph DecoderGraph(const HfConfig& config, const DecoderSpec& decoder);
 // Maps a weight's role to its name below "model.layers.N.", where a family differs from the common one. In
 // names of experts, "{expert}" stands for the number. An empty name: the family has no such weight.
 using LayerNames = std::vector<std::pair<const char*, const char*>>;
+
+// Of norms at the end of each branch alone.
+LayerNames OutputNormNames();
 
 // The same with one specification per layer.
 LayerGraph DecoderGraph(const HfConfig& config, const std::vector<DecoderSpec>& decoders, const LayerNames& names = {});

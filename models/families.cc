@@ -11,18 +11,27 @@
 // clang-format off
 #define TRIREME_FAMILIES(FAMILY)             \
   FAMILY("baichuan", Baichuan)               \
+  FAMILY("bailing_moe", BailingMoeV2)        \
+  FAMILY("bailing_moe_v2", BailingMoeV2)     \
   FAMILY("deepseek_v2", DeepseekV2)          \
   FAMILY("deepseek_v3", DeepseekV3)          \
+  FAMILY("dots1", Dots1)                     \
   FAMILY("ernie4_5", Ernie4_5)               \
   FAMILY("ernie4_5_moe", Ernie4_5_Moe)       \
+  FAMILY("exaone4", Exaone4)                 \
+  FAMILY("exaone_moe", ExaoneMoe)            \
+  FAMILY("gemma", Gemma)                     \
   FAMILY("gemma2", Gemma2)                   \
   FAMILY("gemma3_text", Gemma3)              \
+  FAMILY("glm", Glm)                         \
   FAMILY("glm4", Glm4)                       \
   FAMILY("glm4_moe", Glm4Moe)                \
+  FAMILY("glm4_moe_lite", Glm4MoeLite)       \
   FAMILY("gpt_oss", GptOss)                  \
   FAMILY("granite", Granite)                 \
   FAMILY("hunyuan_v1_dense", HunYuanDenseV1) \
   FAMILY("hunyuan_v1_moe", HunYuanMoEV1)     \
+  FAMILY("hy_v3", HYV3)                      \
   FAMILY("internlm2", InternLM2)             \
   FAMILY("internlm3", InternLM3)             \
   FAMILY("internvl", InternVL)               \
@@ -36,6 +45,7 @@
   FAMILY("mixtral", Mixtral)                 \
   FAMILY("olmo2", Olmo2)                     \
   FAMILY("olmo3", Olmo3)                     \
+  FAMILY("olmoe", Olmoe)                     \
   FAMILY("phi3", Phi3)                       \
   FAMILY("qwen2", Qwen2)                     \
   FAMILY("qwen2_5_vl", Qwen2_5_VL)           \
@@ -48,7 +58,10 @@
   FAMILY("qwen3_moe", Qwen3Moe)              \
   FAMILY("qwen3_next", Qwen3Next)            \
   FAMILY("qwen3_vl", Qwen3VL)                \
-  FAMILY("qwen3_vl_moe", Qwen3VLMoe)
+  FAMILY("qwen3_vl_moe", Qwen3VLMoe)         \
+  FAMILY("seed_oss", SeedOss)                \
+  FAMILY("smollm3", SmolLM3)                 \
+  FAMILY("solar_open", SolarOpen)
 // clang-format on
 
 namespace trireme {
@@ -79,6 +92,11 @@ const Family& FindFamily(const std::string& model_type, const std::string& sourc
         ": model_type 'internvl_chat' has the names of InternVL's own code; use the directory of the same model ",
         "in transformers' format, whose name ends in -hf (such as OpenGVLab/InternVL3-8B-hf)");
   }
+  if (model_type == "chatglm") {
+    throw InputError(source,
+                     ": model_type 'chatglm' has the names of GLM's own code; use the directory of the same model in ",
+                     "transformers' format, whose name ends in -hf (such as zai-org/glm-4-9b-chat-hf)");
+  }
   throw InputError(source, ": model_type '", model_type, "' is not supported; supported: ", Join(KnownFamilies()));
 }
 
@@ -88,7 +106,7 @@ LayerGraph BuildGraph(const HfConfig& config) {
   CheckPlausible(config);
   const HfConfig read = config.Afresh();
   LayerGraph graph = FindFamily(read.Text("model_type"), read.source()).build(read);
-  if (IsRewardModel(read)) ReplaceHead(graph);
+  if (IsClassifier(read)) ReplaceHead(graph, read.Labels());
   CheckQuantisation(read);
   read.RefuseUnread();
   return graph;

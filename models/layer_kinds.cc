@@ -1,5 +1,7 @@
 #include "models/layer_kinds.h"
 
+#include <limits>
+
 #include "core/base/error.h"
 
 namespace trireme {
@@ -44,16 +46,24 @@ std::vector<std::string> KindsOfLayers(const HfConfig& config, int64_t pattern) 
   return kinds;
 }
 
-std::vector<DecoderSpec> LayersByKind(const HfConfig& config, const DecoderSpec& decoder, const LayerKinds& kinds) {
+int64_t WindowOf(const HfConfig& config) {
   constexpr int64_t kUnsaidWindow = 4096;  // transformers' default
+  if (config.IsNull("sliding_window")) {
+    throw InputError(config.source(), ": sliding_window is null, and layer_types has layers with one; set its size");
+  }
+  return config.Size("sliding_window", kUnsaidWindow);
+}
+
+RopeSpec NotRotated(int64_t head_dim) {
+  return {
+      .rotary_dim = head_dim, .scaling = RopeSpec::Scaling::kLinear, .factor = std::numeric_limits<double>::infinity()};
+}
+
+std::vector<DecoderSpec> LayersByKind(const HfConfig& config, const DecoderSpec& decoder, const LayerKinds& kinds) {
   std::vector<DecoderSpec> decoders;
   for (const std::string& kind : KindsOfLayers(config, kinds.pattern)) {
     AttentionSpec& attention = decoders.emplace_back(decoder).attention;
-    const bool slides = kind == kSlidingAttention;
-    if (slides && config.IsNull("sliding_window")) {
-      throw InputError(config.source(), ": sliding_window is null, and layer_types has layers with one; set its size");
-    }
-    if (slides) attention.window = config.Size("sliding_window", kUnsaidWindow);
+    if (kind == kSlidingAttention) attention.window = WindowOf(config);
     attention.rope = RopeOfKind(config, kind, attention.head_dim, kinds);
   }
   CheckRopeByKind(config);

@@ -21,6 +21,12 @@ struct LayerKinds {
 // One of the two values for each layer.
 std::vector<std::string> KindsOfLayers(const HfConfig& config, int64_t pattern);
 
+// The size of the windows that some layer has; null is refused.
+int64_t WindowOf(const HfConfig& config);
+
+// No rotary embedding (NoPE): one whose positions are stretched without end, so that every angle is 0.
+RopeSpec NotRotated(int64_t head_dim);
+
 // `decoder` num_hidden_layers times, with its kind's window (sliding_window) and rotary embedding: rope_parameters by
 // kind (transformers 5), or rope_theta and rope_scaling of full layers and rope_local_base_freq of the others (4).
 std::vector<DecoderSpec> LayersByKind(const HfConfig& config, const DecoderSpec& decoder, const LayerKinds& kinds);

@@ -15,18 +15,11 @@ DecoderSpec OlmoDecoder(const HfConfig& config, const CommonTraits& traits) {
   return decoder;
 }
 
-LayerNames OlmoNames() {
-  return {{"attention_norm.weight", ""},
-          {"mlp_norm.weight", ""},
-          {"attention_output_norm.weight", "post_attention_layernorm.weight"},
-          {"mlp_output_norm.weight", "post_feedforward_layernorm.weight"}};
-}
-
 }  // namespace
 
 LayerGraph Olmo2(const HfConfig& config) {
   const DecoderSpec decoder = OlmoDecoder(config, {.norm_eps = 1e-5});
-  return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder), OlmoNames());
+  return DecoderGraph(config, std::vector<DecoderSpec>(config.Size("num_hidden_layers"), decoder), OutputNormNames());
 }
 
 LayerGraph Olmo3(const HfConfig& config) {
@@ -35,7 +28,7 @@ LayerGraph Olmo3(const HfConfig& config) {
   if (!config.Has("rope_parameters")) config.Only("rope_theta", kTheta);
   const DecoderSpec decoder = OlmoDecoder(config, {.norm_eps = 1e-5, .reads_rope = false});
   const LayerKinds kinds{.pattern = 4, .full_theta = kTheta, .sliding_theta = kTheta};
-  return DecoderGraph(config, LayersByKind(config, decoder, kinds), OlmoNames());
+  return DecoderGraph(config, LayersByKind(config, decoder, kinds), OutputNormNames());
 }
 
 }  // namespace trireme

@@ -16,9 +16,10 @@ struct Default {
 
 // Of the families' config classes; those of the other families have none.
 constexpr Default kDefaults[] = {
-    {"baichuan", 0},  {"ernie4_5", 0},         {"ernie4_5_moe", 0},   {"gemma2", 0},    {"gemma3_text", 0},
-    {"glm4", 151329}, {"hunyuan_v1_dense", 0}, {"hunyuan_v1_moe", 0}, {"internlm2", 0}, {"olmo2", 1},
-    {"olmo3", 1},     {"phi3", 32000},
+    {"baichuan", 0},       {"ernie4_5", 0},    {"ernie4_5_moe", 0}, {"exaone_moe", 0}, {"gemma", 0},
+    {"gemma2", 0},         {"gemma3_text", 0}, {"glm", 151329},     {"glm4", 151329},  {"hunyuan_v1_dense", 0},
+    {"hunyuan_v1_moe", 0}, {"internlm2", 0},   {"olmo2", 1},        {"olmo3", 1},      {"olmoe", 1},
+    {"phi3", 32000},       {"seed_oss", 1},    {"smollm3", 128004},
 };
 
 int64_t DefaultOf(const std::string& family) {

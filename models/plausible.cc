@@ -22,6 +22,7 @@ constexpr Limit kLimits[] = {
     {"num_key_value_heads", 65536},     {"head_dim", 1 << 20},
     {"hidden_size", 1 << 22},           {"intermediate_size", 1 << 24},
     {"moe_intermediate_size", 1 << 24}, {"vocab_size", 1 << 26},
+    {"num_shared_experts", 32768},
 };
 // Over all layers: each expert has its own tensors.
 constexpr int64_t kMostExperts = 1 << 19;

@@ -17,9 +17,10 @@ namespace {
 constexpr char kClassifier[] = "ForSequenceClassification";
 // Families that transformers has none of.
 constexpr std::string_view kWithoutClassifier[] = {
-    "baichuan",   "ernie4_5",  "ernie4_5_moe", "gemma3_text", "glm4_moe",    "granite",
-    "internlm2",  "internlm3", "internvl",     "kimi_k2",     "minicpm",     "minimax_m2",
-    "qwen2_5_vl", "qwen3_5",   "qwen3_5_moe",  "qwen3_vl",    "qwen3_vl_moe"};
+    "baichuan",    "bailing_moe", "bailing_moe_v2", "dots1",      "ernie4_5", "ernie4_5_moe", "exaone_moe",
+    "gemma3_text", "glm4_moe",    "glm4_moe_lite",  "granite",    "hy_v3",    "internlm2",    "internlm3",
+    "internvl",    "kimi_k2",     "minicpm",        "minimax_m2", "olmoe",    "qwen2_5_vl",   "qwen3_5",
+    "qwen3_5_moe", "qwen3_vl",    "qwen3_vl_moe",   "solar_open"};
 
 std::vector<int64_t> EndTokens(const Json& config) {
   const Json found = config.value("eos_token_id", Json());
@@ -56,31 +57,49 @@ void SetPadding(Json& config, const std::filesystem::path& directory) {
   config["pad_token_id"] = usable ? Json(*padding) : Json();
 }
 
-}  // namespace
-
-bool IsRewardModel(const HfConfig& config) {
-  if (!config.Architecture().ends_with(kClassifier)) return false;
-  if (config.Labels() == 1) return true;
-  throw InputError(config.source(), ": is a classifier of ", config.Labels(),
-                   " labels; wanted a reward model, which has num_labels 1");
-}
-
-void ReplaceHead(LayerGraph& graph) {
-  if (std::ranges::find(kWithoutClassifier, graph.family) != std::end(kWithoutClassifier)) {
-    throw InputError("a reward model of the family ", graph.family, ": transformers has no ", ClassNameOf(graph.family),
-                     kClassifier, " that could load it; choose a model of another family");
-  }
+// What only logits have.
+void LeaveLogitsOut(LayerGraph& graph) {
   Layer& head = graph.layers.back();
   auto& spec = std::get<HeadSpec>(head.spec);
-  if (spec.scores) return;
-  spec.scores = true;
   spec.tied = false;
   spec.logit_scale = 1;
   spec.soft_cap = 0;
   spec.normalised = false;
   head.hf_names.erase("logits.weight");
-  head.hf_names["score.weight"] = kScoreWeight;
   graph.unused.emplace_back("lm_head.");
+}
+
+}  // namespace
+
+bool IsClassifier(const HfConfig& config) { return config.Architecture().ends_with(kClassifier); }
+
+bool IsRewardModel(const HfConfig& config) {
+  if (!IsClassifier(config)) return false;
+  if (config.Labels() == 1) return true;
+  throw InputError(config.source(), ": is a classifier of ", config.Labels(),
+                   " labels; wanted a reward model, which has num_labels 1");
+}
+
+void ReplaceHead(LayerGraph& graph, int64_t labels) {
+  if (std::ranges::find(kWithoutClassifier, graph.family) != std::end(kWithoutClassifier)) {
+    throw InputError(labels == 1 ? "a reward model" : "a classifier", " of the family ", graph.family,
+                     ": transformers has no ", ClassNameOf(graph.family), kClassifier,
+                     " that could load it; choose a model of another family");
+  }
+  Layer& head = graph.layers.back();
+  auto& spec = std::get<HeadSpec>(head.spec);
+  if (spec.scores) return;
+  spec.scores = true;
+  spec.vocabulary = labels;
+  LeaveLogitsOut(graph);
+  head.hf_names["score.weight"] = kScoreWeight;
+}
+
+void RemoveHead(LayerGraph& graph) {
+  auto& spec = std::get<HeadSpec>(graph.layers.back().spec);
+  spec.scores = true;
+  spec.vocabulary = 0;
+  LeaveLogitsOut(graph);
 }
 
 std::string RewardModelConfig(const std::string& text, const std::filesystem::path& directory) {
@@ -88,11 +107,33 @@ std::string RewardModelConfig(const std::string& text, const std::filesystem::pa
   Json config = ParseJson(text, where);
   const HfConfig read(config, where);
   if (IsRewardModel(read)) return text;
-  config["architectures"] = Json::array({ClassNameOf(read.Text("model_type")) + kClassifier});
-  config["id2label"] = {{"0", "LABEL_0"}};
-  config["label2id"] = {{"LABEL_0", 0}};
+  return ClassifierConfig(text, directory, {"LABEL_0"}, "");
+}
+
+std::string ClassifierConfig(const std::string& text, const std::filesystem::path& directory,
+                             const std::vector<std::string>& labels, const std::string& problem) {
+  const std::string where = (directory / "config.json").string();
+  Json config = ParseJson(text, where);
+  const HfConfig read(config, where);
+  if (!IsClassifier(read)) {
+    config["architectures"] = Json::array({ClassNameOf(read.Text("model_type")) + kClassifier});
+    SetPadding(config, directory);
+  }
+  config["id2label"] = Json::object();
+  config["label2id"] = Json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    config["id2label"][std::to_string(i)] = labels[i];
+    config["label2id"][labels[i]] = i;
+  }
   config.erase("num_labels");
-  SetPadding(config, directory);
+  if (!problem.empty()) config["problem_type"] = problem;
+  return config.dump(2) + "\n";
+}
+
+std::string VectorModelConfig(const std::string& text, const std::filesystem::path& directory) {
+  const std::string where = (directory / "config.json").string();
+  Json config = ParseJson(text, where);
+  config["architectures"] = Json::array({ClassNameOf(HfConfig(config, where).Text("model_type")) + "Model"});
   return config.dump(2) + "\n";
 }
 

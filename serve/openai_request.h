@@ -9,7 +9,7 @@
 
 #include "core/base/json.h"
 #include "generation/sampler.h"
-#include "generation/text/answer.h"
+#include "generation/text/completion.h"
 #include "generation/text/image_prompts.h"
 #include "serve/adapter_names.h"
 #include "serve/generation_defaults.h"
@@ -53,7 +53,7 @@ struct CompletionRequest {
   Sampling sampling = {};
   std::optional<int64_t> top = {};  // log-probabilities, and of how many likely tokens
   bool prompt_log_probs = false;    // of the repeated prompts, too
-  AnswerRules rules = {};
+  CompletionRules rules = {};
   bool stream = false, include_usage = false;
   std::string cache_salt = {};
   ToolForm tools = nullptr;    // of calls that are looked for in the answer; nullptr: none are

@@ -11,7 +11,7 @@
 namespace trireme {
 
 struct Service::Choice {
-  Answer answer;
+  Completion completion;
   int64_t row = -1;
   double last_token = 0;  // when it came; 0: none yet
 };

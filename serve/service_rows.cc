@@ -103,7 +103,7 @@ void Service::AddChoice(Active& active, int64_t row, int64_t prompt_tokens) {
   const CompletionRequest& request = active.generation.request;
   const int64_t most = std::min(request.max_tokens, model_.context - prompt_tokens);
   choice_of_[row] = {&active, active.choices.size()};
-  active.choices.push_back({.answer = Answer(request.rules, most, &model_.tokenizer), .row = row});
+  active.choices.push_back({.completion = Completion(request.rules, most, &model_.tokenizer), .row = row});
   ++active.left;
 }
 
@@ -124,16 +124,16 @@ void Service::Deliver(const std::vector<NewToken>& tokens) {
     auto& [active, index] = choice_of_.at(fresh.row);
     Choice& choice = active->choices[index];
     Listener& listener = *active->generation.listener;
-    if (choice.answer.ids().empty())
+    if (choice.completion.ids().empty())
       active->usage.cached_tokens += index % active->generation.request.n == 0 ? engine_.cached(fresh.row) : 0;
     ++active->usage.completion_tokens;
     CountToken(*active, choice, now);
-    choice.answer.Take(fresh.token);
-    if (fresh.complete) choice.answer.Stop();
-    listener.Token(index, fresh, choice.answer.NewText());
-    if (!choice.answer.ended()) continue;
-    listener.End(index, choice.answer.reason());
-    metrics_.AddSuccess(choice.answer.reason());
+    choice.completion.Take(fresh.token);
+    if (fresh.complete) choice.completion.Stop();
+    listener.Token(index, fresh, choice.completion.NewText());
+    if (!choice.completion.ended()) continue;
+    listener.End(index, choice.completion.reason());
+    metrics_.AddSuccess(choice.completion.reason());
     ending_.push_back(fresh.row);
     if (--active->left == 0) {
       CountEnd(*active, now);

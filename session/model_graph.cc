@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "models/families.h"
 #include "models/reward_model.h"
+#include "models/text_labels.h"
 #include "parallel/graph/parameters.h"
 #include "parallel/graph/rope.h"
 #include "session/file_names.h"
@@ -14,21 +15,36 @@
 #include "session/packing.h"
 #include "session/tuning.h"
 #include "stages/ppo_check.h"
+#include "stages/retrieval_check.h"
 
 namespace trireme {
 namespace {
 
-// A reward model is trained from a causal one, whose value head is new, or from a reward model.
+// How many numbers a value head gives in this use.
+int64_t LabelsWanted(const Config& config) {
+  if (FactsOf(config).records != Records::kLabelled) return 1;
+  return std::ssize(LabelNamesOf(config.retrieval(), config.model().path()));
+}
+
+// A reward model, or a classifier, is trained from a causal one, whose value head is new, or from one of its kind.
 void TakeValueHead(LayerGraph& graph, const Config& config, HeadKind head) {
   const bool has_one = HasValueHead(graph);
   if (head != HeadKind::kScore) {
     if (!has_one) return;
-    throw InputError(config.model().path(), ": is a reward model, which has scores in place of logits; ",
-                     "train it with stage: rm, or let it score with `trireme score`");
+    throw InputError(config.model().path(),
+                     ": is a reward model or a classifier, which has scores in place of logits; ",
+                     "train it with stage: rm, reranker or classification, or let it score with `trireme score`");
   }
-  if (has_one) return;
-  ReplaceHead(graph);
-  graph.drawn.insert(kScoreWeight);
+  const int64_t labels = LabelsWanted(config);
+  if (!has_one) {
+    ReplaceHead(graph, labels);
+    graph.drawn.insert(kScoreWeight);
+    return;
+  }
+  const int64_t given = std::get<HeadSpec>(graph.layers.back().spec).vocabulary;
+  if (given == labels) return;
+  throw InputError(config.model().path(), ": is a classifier of ", given, " labels; wanted ",
+                   labels == 1 ? "a reward model or a reranker, which has num_labels 1" : Concat(labels, " labels"));
 }
 
 // Of stage ppo. After the tuning, none of whose targets means this head: it is always trained in full. A reference
@@ -61,7 +77,7 @@ void RefuseSharedPrompts(const LayerGraph& graph, const Config& config) {
 
 }  // namespace
 
-LayerGraph ReadGraph(const Config& config) { return ReadGraph(config, FactsOf(config).head); }
+LayerGraph ReadGraph(const Config& config) { return ReadGraph(config, HeadOf(config)); }
 
 LayerGraph ReadGraph(const Config& config, HeadKind head) {
   if (config.model().path().empty()) {
@@ -70,6 +86,7 @@ LayerGraph ReadGraph(const Config& config, HeadKind head) {
   LayerGraph graph = BuildGraph(HfConfig::Read(config.model().path()));
   TakeFileNames(graph, std::filesystem::path(config.model().path()));
   TakeValueHead(graph, config, head);
+  if (head == HeadKind::kVector) RemoveHead(graph);
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
   if (head == HeadKind::kLogits) AddPolicyValues(graph, config);

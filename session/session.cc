@@ -10,10 +10,11 @@
 #include "session/tuning.h"
 #include "session/value_head.h"
 #include "stages/other_models.h"
+#include "stages/retrieval_check.h"
 
 namespace trireme {
 
-PlannedModel PlanModel(const Config& config, int world) { return PlanModel(config, world, FactsOf(config).head); }
+PlannedModel PlanModel(const Config& config, int world) { return PlanModel(config, world, HeadOf(config)); }
 
 PlannedModel PlanModel(const Config& config, int world, HeadKind head) {
   RefuseUnsupported(config);

@@ -68,6 +68,62 @@ PolicyLossOptions PolicyOptionsOf(const RlConfig& keys) {
           .sampler_clip_max = keys.sampler_clip_max()};
 }
 
+TextPooling PoolingOf(Pooling key) {
+  switch (key) {
+    case POOLING_LAST:
+      return TextPooling::kLast;
+    case POOLING_MEAN:
+      return TextPooling::kMean;
+    case POOLING_FIRST:
+      return TextPooling::kFirst;
+  }
+  return TextPooling::kLast;
+}
+
+VectorLoss VectorLossOf(EmbeddingLoss key) {
+  switch (key) {
+    case EMBEDDING_LOSS_INFONCE:
+      return VectorLoss::kInfoNce;
+    case EMBEDDING_LOSS_COSINE:
+      return VectorLoss::kCosine;
+    case EMBEDDING_LOSS_COSENT:
+      return VectorLoss::kCosent;
+    case EMBEDDING_LOSS_CONTRASTIVE:
+      return VectorLoss::kContrastive;
+    case EMBEDDING_LOSS_ONLINE_CONTRASTIVE:
+      return VectorLoss::kOnlineContrastive;
+  }
+  return VectorLoss::kInfoNce;
+}
+
+LabelKind LabelKindOf(Problem key) {
+  switch (key) {
+    case PROBLEM_SINGLE_LABEL:
+      return LabelKind::kSingle;
+    case PROBLEM_MULTI_LABEL:
+      return LabelKind::kMulti;
+    case PROBLEM_REGRESSION:
+      return LabelKind::kRegression;
+  }
+  return LabelKind::kSingle;
+}
+
+TextLossOptions TextOptionsOf(const RetrievalConfig& keys) {
+  return {.pooling = PoolingOf(keys.pooling()),
+          .loss = VectorLossOf(keys.loss()),
+          .temperature = keys.temperature(),
+          .in_batch = keys.in_batch(),
+          .mask_false_negatives = keys.mask_false_negatives(),
+          .false_negative_margin = keys.false_negative_margin(),
+          .query_query = keys.query_query(),
+          .document_document = keys.document_document(),
+          .margin = keys.margin(),
+          .matryoshka = {keys.matryoshka().begin(), keys.matryoshka().end()},
+          .matryoshka_weights = {keys.matryoshka_weights().begin(), keys.matryoshka_weights().end()},
+          .listwise = keys.ranking() == RANKING_LOSS_LISTWISE,
+          .labels = LabelKindOf(keys.problem())};
+}
+
 }  // namespace
 
 ObjectiveOptions ObjectiveOptionsOf(const Config& config) {
@@ -77,7 +133,8 @@ ObjectiveOptions ObjectiveOptionsOf(const Config& config) {
           .answers = AnswerOptionsOf(config.preference()),
           .policy = PolicyOptionsOf(config.rl()),
           .value = {.clip_range = config.rl().cliprange_value(), .weight = config.rl().vf_coef()},
-          .distillation = {.beta = config.distillation().beta(), .temperature = config.distillation().temperature()}};
+          .distillation = {.beta = config.distillation().beta(), .temperature = config.distillation().temperature()},
+          .texts = TextOptionsOf(config.retrieval())};
 }
 
 }  // namespace trireme

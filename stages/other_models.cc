@@ -130,6 +130,7 @@ Config ConfigOf(const Config& run, const OtherModel& model) {
   Config config = run;
   if (model.layout) *config.mutable_parallel() = *model.layout;
   if (model.shard) config.mutable_parallel()->set_zero(3);
+  if (config.has_memory()) config.mutable_memory()->clear_vision_features_mb();  // of the run's own model alone
   if (model.directory.empty()) return config;
   config.mutable_model()->set_path(model.directory);
   config.mutable_model()->set_init(MODEL_INIT_WEIGHTS);

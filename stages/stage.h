@@ -16,6 +16,9 @@ enum class Records {
   kPairs,          // two answers, the chosen and the rejected one
   kJudged,         // one answer with a label, good or bad
   kPrompts,        // what completions are sampled for
+  kTexts,          // texts that belong together, or do not
+  kRanked,         // a query with documents that are relevant to it, or are not
+  kLabelled,       // a text with a label, several, or a number
 };
 
 // How it is trained: one class each in train/methods.
@@ -24,12 +27,14 @@ enum class MethodKind {
   kPreference,    // answers that are compared, or judged
   kPolicy,        // completions that are rewarded
   kDistillation,  // completions as a teacher would write them
+  kRetrieval,     // whole texts: their vectors, scores or labels
 };
 
 // What the model's last layer gives.
 enum class HeadKind {
   kLogits,  // of the vocabulary
-  kScore,   // one number
+  kScore,   // one number, or several
+  kVector,  // the hidden state itself
 };
 
 // What rewards of completions are compared with.

@@ -6,6 +6,7 @@
 #include "stages/policy_check.h"
 #include "stages/ppo_check.h"
 #include "stages/preference_check.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -31,6 +32,10 @@ constexpr StageFacts kStages[] = {
     {STAGE_GKD, "gkd", kConversations, kDistillation, "gkd", kCompares},
     {STAGE_PPO, "ppo", kPrompts, kPolicy, "ppo_policy", kCompares, Baseline::kValues},
     {STAGE_BCO, "bco", kJudged, kPreference, "bco", kCompares},
+    {STAGE_EMBEDDING, "embedding", kTexts, kRetrieval, "embedding", kAlone, Baseline::kNone, HeadKind::kVector},
+    {STAGE_RERANKER, "reranker", kRanked, kRetrieval, "reranker", kAlone, Baseline::kNone, HeadKind::kScore},
+    {STAGE_CLASSIFICATION, "classification", kLabelled, kRetrieval, "classification", kAlone, Baseline::kNone,
+     HeadKind::kScore},
 };
 
 }  // namespace
@@ -43,11 +48,15 @@ const StageFacts& FactsOf(Stage stage) {
   return *found;
 }
 
-std::string ObjectiveOf(const Config& config) { return PolicyHasValues(config) ? "ppo" : FactsOf(config).objective; }
+std::string ObjectiveOf(const Config& config) {
+  if (IsGenerative(config)) return "generative_reranker";
+  return PolicyHasValues(config) ? "ppo" : FactsOf(config).objective;
+}
 
 bool DrawsDropout(const Config& config) {
   switch (FactsOf(config).method) {
     case kTokens:
+    case kRetrieval:
       return true;
     case kPreference:
       return !config.preference().disable_dropout();
@@ -61,6 +70,7 @@ bool DrawsDropout(const Config& config) {
 void CheckStage(const Config& config) {
   CheckPreference(config);
   CheckPolicy(config);
+  CheckRetrieval(config);
 }
 
 }  // namespace trireme

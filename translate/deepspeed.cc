@@ -57,7 +57,7 @@ void SetZero(const Setting& setting, Translation& result) {
   result.Set("parallel.zero", std::to_string(zero->stage), setting.origin);
   if (zero->optimizer_on_host) result.Set("memory.offload_optimizer", std::string("true"), setting.origin);
   if (zero->parameters_on_host) result.Set("memory.offload_parameters", std::string("true"), setting.origin);
-  if (setting.value().find("fp8") != std::string::npos)
+  if (!is_file && setting.value().find("fp8") != std::string::npos)  // of a file the run's own options say it
     result.Refuse(setting.origin, "training in fp8 is not supported");
   if (setting.value().find("autotp") != std::string::npos)
     result.Refuse(setting.origin, "write parallel.tensor instead of autotp");

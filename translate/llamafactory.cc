@@ -77,6 +77,13 @@ void Quantisation(const Setting& setting, Translation& result) {
   result.Refuse(setting.origin, "model.quantise has 4 and 8 bits");
 }
 
+// torchao's row-wise recipe.
+void Fp8Products(const Setting& setting, Translation& result) {
+  if (setting.off()) return result.LeaveOut(setting.origin, "is so here");
+  result.Set("model.fp8", std::string("rows"), setting.origin);
+  result.Warn(setting.origin, "scales are powers of two here, and the weights' gradients are products in model.dtype");
+}
+
 // Experts that KTransformers packs to 8 bits are others than those in bf16.
 void HostExperts(const Setting& setting, Translation& result) {
   const YAML::Node options = ParseYaml(setting.value(), {.name = setting.name});
@@ -125,6 +132,9 @@ std::vector<RuleRow> OwnLlamaFactoryRules() {
        [](const Setting& setting, Translation& result) {
          result.Set("tuning.pissa_niter", std::string(setting.value() == "-1" ? "0" : setting.value()), setting.origin);
        }},
+      {"fp8", Fp8Products},
+      {"fp8_backend", Only({"auto", "torchao"}, "model.fp8: rows is torchao's row-wise recipe; there is no other")},
+      {"fp8_enable_fsdp_float8_all_gather", NotNeeded("weights are gathered in model.dtype")},
       {"pure_bf16", IfOn("optimizer.masters", "none")},
       {"quantization_bit", Quantisation},
       {"quantization_method", Only({"bnb", "bitsandbytes"}, "model.quantise packs as bitsandbytes does")},

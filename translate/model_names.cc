@@ -44,14 +44,9 @@ constexpr NamePart kUnknown[] = {
     {"mamba", "state-space models"},
     {"DeepSeek-V3.2", "the family deepseek_v32"},
     {"DeepSeek-V4", "the family deepseek_v4"},
-    {"Seed-OSS", "the family seed_oss"},
-    {"gemma-2b", "the family gemma"},
-    {"gemma-7b", "the family gemma"},
-    {"gemma-1.1", "the family gemma"},
     {"MiMo-", "the family mimo"},
     {"MiniCPM-o", "the family minicpmo"},
     {"GLM-5", "the family glm5"},
-    {"tencent/Hy3", "the family hy_v3"},
     {"-AQLM", "weights in AQLM"},
 };
 
@@ -71,13 +66,6 @@ void RefuseUnknownModel(Translation& result) {
                            name.compare(name.size() - 3, 3, "-hf") != 0 && name.compare(name.size() - 3, 3, "-HF") != 0;
     if (own_names) result.Warn(name, "names of InternVL's own code; take the same model whose name ends in -hf");
   }
-}
-
-void RefuseImagesInPrompts(Translation& result) {
-  const std::string stage = result.value("stage"), model = result.value("model.path");
-  static const std::vector<std::string> sampling = {"grpo", "rloo", "reinforce_plus_plus", "ppo", "gkd"};
-  if (std::ranges::find(sampling, stage) == sampling.end() || !NamesSeeingModel(model)) return;
-  result.Refuse(model, Concat("prompts with images in stage ", stage, ", which reads text alone"));
 }
 
 bool NamesSeeingModel(const std::string& model) {

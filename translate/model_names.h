@@ -8,8 +8,6 @@ namespace trireme {
 
 // Looks at model.path, distillation.teacher and reference.
 void RefuseUnknownModel(Translation& result);
-// A model that sees in a stage whose prompts are text alone.
-void RefuseImagesInPrompts(Translation& result);
 // Whether the name is that of a model that sees.
 bool NamesSeeingModel(const std::string& model);
 

@@ -10,7 +10,9 @@
 #include "translate/megatron.h"
 #include "translate/model_names.h"
 #include "translate/swift.h"
+#include "translate/swift_retrieval.h"
 #include "translate/swift_rewards.h"
+#include "translate/swift_texts.h"
 
 namespace trireme {
 namespace {
@@ -24,11 +26,6 @@ void Dataset(const Setting& setting, Translation& result) {
   for (const std::string& value : setting.values) {
     const bool names_hub = value.starts_with("HF::") || value.starts_with("MS::");
     entries.push_back(names_hub ? value.substr(4) : value);
-    if (value.find("self-cognition") != std::string::npos) {
-      result.Warn(
-          value,
-          "replace {{NAME}} and {{AUTHOR}} in a copy of the data: model_name and model_author are not put in here");
-    }
   }
   result.Set(setting.name == "dataset" ? "data.train" : "data.valid", entries, setting.origin);
 }
@@ -73,6 +70,7 @@ void Rope(const Setting& setting, Translation& result) {
 
 void LossType(const Setting& setting, Translation& result) {
   const std::string stage = result.value("stage");
+  if (IsRetrieval(stage)) return SetRetrievalLoss(setting, stage, result);
   const bool rl = IsRl(stage);
   static const std::vector<std::string> known = {"grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"};
   if (rl && std::ranges::find(known, setting.value()) == known.end()) {
@@ -194,16 +192,18 @@ void SetMethodDefaults(const Given& given, const std::string& stage, Translation
 }  // namespace
 
 std::string SwiftStage(const Given& given) {
-  if (given.command != "rlhf") return given.command == "pt" ? "pt" : "sft";
+  if (given.command != "rlhf") {
+    const std::string stage = RetrievalStage(given);
+    return !stage.empty() ? stage : given.command == "pt" ? "pt" : "sft";
+  }
   const std::string method = given.Value("rlhf_type", "dpo");
   return method == "grpo" ? given.Value("advantage_estimator", "grpo") : method;
 }
 
 std::vector<RuleRow> SwiftRules() {
   const std::string samples_itself = "the program samples by itself, or from rl.sampler.endpoint";
-  return {
+  std::vector<RuleRow> rules = {
       {"model", To("model.path")},
-      {"task_type", Only({"causal_lm"}, "only causal language models and reward models are trained")},
       {"rlhf_type advantage_estimator", Elsewhere()},
       {"dataset val_dataset", Dataset},
       {"cached_dataset cached_val_dataset",
@@ -211,7 +211,7 @@ std::vector<RuleRow> SwiftRules() {
       {"tuner_type train_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}})},
       {"target_modules", SetAdapterTargets},
       {"truncation_strategy", Map("data.over_length", {{"delete", "drop"}, {"right", "truncate"}, {"split", "split"}})},
-      {"loss_scale", Map("data.loss", {{"default", "answers"}, {"last_round", "last_round"}, {"all", "all"}})},
+      {"loss_scale", SetLossScale},
       {"padding_free mlp_padding_free", NotNeeded("a step has the same samples with and without padding")},
       {"packing_length", To("data.max_length")},
       {"freeze_vit freeze_aligner freeze_llm vit_lr aligner_lr", Elsewhere()},
@@ -222,7 +222,7 @@ std::vector<RuleRow> SwiftRules() {
                     setting.origin);
        }},
       {"add_non_thinking_prefix", NotNeeded("the tokenizer's own template decides")},
-      {"model_name model_author", NotNeeded("placeholders of self-cognition data are not put in")},
+      {"model_name model_author", Elsewhere()},
       {"columns", Columns},
       {"new_special_tokens", NewTokens},
       {"rope_scaling", Rope},
@@ -277,6 +277,8 @@ std::vector<RuleRow> SwiftRules() {
       {"early_stop_interval", To("eval.early_stopping")},
       {"sequence_parallel", To("parallel.sequence")},
   };
+  for (RuleRow& row : RetrievalRules()) rules.push_back(std::move(row));
+  return rules;
 }
 
 void FinishSwift(const Given& given, const std::string& stage, Translation& result) {
@@ -285,11 +287,13 @@ void FinishSwift(const Given& given, const std::string& stage, Translation& resu
     result.Warn("max_length", Concat("that of the model there, 2048 here; set data.max_length"));
   }
   if (const Setting* calls = given.Find("agent_template")) AgentTemplate(*calls, result);
+  SetPlaceholders(given, result);
   SetFrozenParts(given, result);
   SetRatesOfParts(given, result);
   SetQuantisation(given, result);
   SetSwiftRewards(given, result);
   SetMethodDefaults(given, stage, result);
+  FinishRetrieval(given, stage, result);
 }
 
 }  // namespace trireme

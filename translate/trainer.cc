@@ -227,7 +227,6 @@ void FinishTrainer(const Given& given, const std::string& system, Translation& r
   if (!result.has(trains ? "data.train" : "data.valid")) result.Refuse(system, "no data is named");
   if (!result.has("model.path")) result.Refuse(system, "no model is named");
   RefuseUnknownModel(result);
-  RefuseImagesInPrompts(result);
 }
 
 }  // namespace trireme

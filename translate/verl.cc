@@ -99,7 +99,8 @@ std::vector<RuleRow> RunRows() {
          if (setting.value() != "prompt")
            result.Set("data.columns", Concat(setting.value(), "=messages"), setting.origin);
        }},
-      {"data.image_key data.video_key", Missing("images are not part of prompts in these stages")},
+      {"data.image_key", Only({"images"}, "images of prompts are in the column images; rename it by data.columns")},
+      {"data.video_key", Missing("no family here reads video")},
       {"data.*", NotNeeded("nothing here depends on it")},
       {In(kModel, "mtp.enable mtp.enable_train"), Missing("multi-token prediction is trained in stages pt and sft")},
       {kRollout + "n", To("rl.group")},

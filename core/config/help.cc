@@ -42,7 +42,10 @@ std::string KeyHelp(const Message& section, const FieldDescriptor& field, const 
     return Concat("  ", key, "  (", type, "; default ", DefaultText(section, field), ")\n");
   };
   std::string text = head(TypeText(field, names));
-  if (text.size() > kHelpWidth) text = head("one of the names below");
+  const bool lists_names = !names.empty() || field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
+  if (text.size() > kHelpWidth && lists_names) text = head("one of the names below");
+  // Two spaces after a key tell it from the words of a text, on heads of several lines, too.
+  if (text.size() > kHelpWidth) text = Concat("  ", key, " ", Wrapped(text, "      ").substr(6 + key.size()));
   text += Wrapped(Concat(CommentOf(field), " ", ScopeText(StatedScope(field)), FormerNameText(field)), "      ");
   if (field.is_repeated() && !names.empty()) text += Wrapped(Concat("names: ", Join(names)), "        ");
   for (size_t i = 0; i < meanings.size(); ++i) text += Wrapped(Concat(names[i], ": ", meanings[i]), "        ");

@@ -167,8 +167,14 @@ std::string UnknownKeyHint(const std::string& key) {
     if (section + LastName(known) == known) names_here.push_back(LastName(known));
   }
   const auto theirs = OtherNameHint(name, section);
-  // A section is none that a value could be meant for: --save DIR.
-  const bool is_key = !same_name.empty() && !(same_name.size() == 1 && IsSectionName(same_name.front()));
+  // A section is none that a value could be meant for: --save DIR. Nor is a key that is called as another system's,
+  // which is another one here.
+  const std::vector<OtherName> others = FindOtherNames(name);
+  const bool is_theirs =
+      !others.empty() && !others.front().ours.empty() && std::ranges::none_of(others, [&](const OtherName& one) {
+        return one.missing || std::ranges::count(same_name, one.ours) > 0;
+      });
+  const bool is_key = !same_name.empty() && !is_theirs && !(same_name.size() == 1 && IsSectionName(same_name.front()));
   if (!same_name.empty() && (is_key || !theirs)) {
     return Concat("did you mean ", Join(Shallowest(same_name), " or "), "?");
   }

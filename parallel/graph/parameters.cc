@@ -41,7 +41,7 @@ bool HasTiedHead(const LayerGraph& graph) {
 
 bool HasValueHead(const LayerGraph& graph) {
   const auto* head = graph.layers.empty() ? nullptr : std::get_if<HeadSpec>(&graph.layers.back().spec);
-  return head != nullptr && head->scores;
+  return head != nullptr && head->scores && head->vocabulary > 0;
 }
 
 bool UsesEmbeddingAgain(const LayerGraph& graph) {

@@ -38,6 +38,8 @@ std::vector<at::Tensor> Detached(const std::vector<at::Tensor>& tensors) {
 
 std::string WeightName(const Layer& layer) {
   const auto& spec = std::get<HeadSpec>(layer.spec);
+  // A model of vectors has no such weight: its objective takes hidden states alone.
+  if (spec.scores && spec.vocabulary == 0) return layer.name + ".norm.weight";
   if (spec.tied) return kEmbeddingWeight;
   return layer.name + (spec.scores ? ".score.weight" : ".logits.weight");
 }

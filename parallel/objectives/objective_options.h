@@ -48,12 +48,40 @@ struct DistillationOptions {
   bool operator==(const DistillationOptions&) const = default;
 };
 
+// Which hidden state stands for a text.
+enum class TextPooling { kLast, kMean, kFirst };
+
+// Losses of vectors of texts, by the names of their key.
+enum class VectorLoss { kInfoNce, kCosine, kCosent, kContrastive, kOnlineContrastive };
+
+// What labels of a text are.
+enum class LabelKind { kSingle, kMulti, kRegression };
+
+// Of vectors, scores and labels of whole texts.
+struct TextLossOptions {
+  TextPooling pooling = TextPooling::kLast;
+  VectorLoss loss = VectorLoss::kInfoNce;
+  double temperature = 0.05;  // of vectors' cosines and of lists' scores
+  bool in_batch = true;       // negatives of other records
+  bool mask_false_negatives = false;
+  double false_negative_margin = 0.1;
+  bool query_query = false, document_document = false;
+  double margin = 0.5;
+  std::vector<int64_t> matryoshka = {};  // sizes; empty: whole vectors
+  std::vector<double> matryoshka_weights = {};
+  bool listwise = false;
+  LabelKind labels = LabelKind::kSingle;
+
+  bool operator==(const TextLossOptions&) const = default;
+};
+
 struct ObjectiveOptions {
   TokenLossOptions tokens = {};
   AnswerLossOptions answers = {};
   PolicyLossOptions policy = {};
   ValueLossOptions value = {};
   DistillationOptions distillation = {};
+  TextLossOptions texts = {};
 
   bool operator==(const ObjectiveOptions&) const = default;
 };

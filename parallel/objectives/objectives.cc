@@ -21,7 +21,11 @@
   OBJECTIVE("ppo_policy", MakePpoPolicy)        \
   OBJECTIVE("gkd", MakeDistillation)            \
   OBJECTIVE("value", MakeValueLoss)             \
-  OBJECTIVE("ppo", MakePpo)
+  OBJECTIVE("ppo", MakePpo)                     \
+  OBJECTIVE("embedding", MakeEmbedding)         \
+  OBJECTIVE("reranker", MakeReranker)           \
+  OBJECTIVE("generative_reranker", MakeGenerativeReranker) \
+  OBJECTIVE("classification", MakeClassification)
 // clang-format on
 
 namespace trireme {

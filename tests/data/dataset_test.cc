@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
@@ -57,6 +58,23 @@ TEST_F(Dataset, TrainsOnTheAnswersOfConversations) {
   EXPECT_EQ(Learnt(data.train->Read(1)), "bbb<|im_end|>\n");
   EXPECT_EQ(data.train->Trained(1), 5);
   EXPECT_EQ(data.valid, nullptr);
+}
+
+TEST_F(Dataset, PartsOfAnswersHaveWeightsAndPlaceholdersTexts) {
+  Write("a.jsonl", "{\"query\": \"q {{NAME}}\", \"response\": \"I am {{NAME}}. O: b\"}\n");
+  const std::string data = Named("a.jsonl") + ", replace: ['{{NAME}}=Tri'], ";
+  const Row plain = Open(Run(data)).train->Read(0);
+  EXPECT_EQ(Learnt(plain), "I am Tri. O: b<|im_end|>\n");
+  EXPECT_TRUE(plain.weights.empty());
+  const Row weighed = Open(Run(data + "loss_weights: ['O:=2 0', 'am=3 1']")).train->Read(0);
+  EXPECT_EQ(Learnt(weighed), "I am Tri. O:<|im_end|>\n");
+  EXPECT_EQ(std::ranges::count(weighed.weights, 3), 2);
+  EXPECT_EQ(std::ranges::count(weighed.weights, 2), 2);
+  EXPECT_EQ(Stores(), 2);
+  Write("b.jsonl", "{\"query\": \"q\", \"response\": \"<think>\\n</think>\\nyes\"}\n");
+  EXPECT_EQ(Learnt(Open(Run(Named("b.jsonl") + ", skip_empty_think: true")).train->Read(0)), "yes<|im_end|>\n");
+  EXPECT_NE(Refused(Named("a.jsonl") + ", loss_weights: ['O:']").find("data.loss_weights: 'O:'"), std::string::npos);
+  EXPECT_NE(Refused(Named("a.jsonl") + ", replace: [NAME]").find("data.replace has 'NAME'"), std::string::npos);
 }
 
 TEST_F(Dataset, PretrainsOnTextWithItsEnd) {

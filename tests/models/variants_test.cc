@@ -20,7 +20,28 @@ TEST(RewardModels, HaveAValueHeadInPlaceOfTheLogits) {
   EXPECT_FALSE(head.hf_names.contains("logits.weight"));
   Json several = config;
   several["id2label"]["1"] = "LABEL_1";
-  EXPECT_NE(RefusalOf(several).find("a classifier of 2 labels; wanted a reward model"), std::string::npos);
+  EXPECT_EQ(std::get<HeadSpec>(Build(several).layers.back().spec).vocabulary, 2) << "a classifier";
+}
+
+TEST(RewardModels, AClassifierNamesItsLabels) {
+  const Json causal =
+      Config("qwen3", {{"architectures", {"Qwen3ForCausalLM"}}, {"num_labels", 7}, {"pad_token_id", 7}});
+  const Json config = Json::parse(ClassifierConfig(causal.dump(), "nowhere", {"bad", "good"}, "regression"));
+  EXPECT_EQ(config["architectures"], Json::array({"Qwen3ForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"], (Json{{"0", "bad"}, {"1", "good"}}));
+  EXPECT_EQ(config["label2id"], (Json{{"bad", 0}, {"good", 1}}));
+  EXPECT_EQ(config["problem_type"], "regression");
+  EXPECT_FALSE(config.contains("num_labels")) << "id2label says it";
+  EXPECT_EQ(Json::parse(VectorModelConfig(causal.dump(), "nowhere"))["architectures"], Json::array({"Qwen3Model"}));
+}
+
+TEST(RewardModels, AModelOfVectorsHasNoHead) {
+  LayerGraph graph = Build(Config("qwen2", {{"tie_word_embeddings", true}}));
+  RemoveHead(graph);
+  const Layer& head = graph.layers.back();
+  EXPECT_EQ(std::get<HeadSpec>(head.spec).vocabulary, 0);
+  EXPECT_FALSE(std::get<HeadSpec>(head.spec).tied);
+  EXPECT_FALSE(HasValueHead(graph));
 }
 
 TEST(RewardModels, AreRefusedWhereTransformersHasNoClassForThem) {

@@ -22,7 +22,7 @@ ROWS = 6
 FP32 = ["model.dtype=fp32"]
 Case = collections.namedtuple("Case", "family settings batch ranks words", defaults=[()])
 NPU_CASES = [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("qwen2", "deepseek_v3")]
-LIKE = [*layouts.LIKE["model"], *layouts.LIKE_EXPERTS["model"]]  # their layers are those of others, up to a trait
+LIKE = [*layouts.LIKE_MODELS, *layouts.LIKE_EXPERT_MODELS]  # their layers are those of others, up to a trait
 NPU_CASES += [Case(family, [], 4, 1) for family in ("mistral", "qwen2_window")]
 NPU_CASES += [Case("llama3", ["parallel.pipeline=2"], 4, 2), Case("mixtral", ["parallel.expert=2"], 2, 2)]
 NPU_CASES += [Case(family, ["parallel.tensor=2"], 4, 2) for family in ("gpt_oss", "qwen3_next", "qwen3_5")]  # sinks, states
@@ -69,8 +69,9 @@ def layouts_of(family):
         yield Case(family, [], 1, 1)
         yield Case(family, [], 4, 1)
     # Prompts in parts, and a cache that two rows fill: some are preempted and computed again.
-    yield Case(family, [], 4, 1, ("--max-batched-tokens", "7", "--max-total-tokens", "96"))
-    experts = ["parallel.expert=2"] if family in layouts.LIKE_EXPERTS["model"] else []
+    if family not in layouts.NEAR_MODELS:
+        yield Case(family, [], 4, 1, ("--max-batched-tokens", "7", "--max-total-tokens", "96"))
+    experts = ["parallel.expert=2"] if family in layouts.LIKE_EXPERT_MODELS else []
     yield Case(family, ["parallel.tensor=2", *experts], 3, 2)
     if family in LIKE:
         return

@@ -19,7 +19,7 @@ class Hub:
     """Serves {"owner/name": {"file": bytes}} until it is closed: models, and data sets as "datasets/owner/name"; another revision
     of one is "owner/name@refs/convert/parquet". Faults are attributes, which tests set."""
 
-    def __init__(self, models, certificate=None):
+    def __init__(self, models, certificate=None, handler=None):
         self.models = models
         self.commits = {name: hashlib.sha1(name.encode()).hexdigest() for name in models}
         self.requests = []       # (method, path, headers)
@@ -32,7 +32,7 @@ class Hub:
         self.pause = 0           # seconds between parts of 10 kB
         self.silences = []       # seconds after each part, of the next answers of the storage server
         self.failures = 0        # so many of the next answers are 503
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self}))
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler or Handler,), {"hub": self}))
         self.server.daemon_threads = True
         self.scheme = "https" if certificate else "http"
         if certificate:

@@ -3,6 +3,7 @@ set of them that covers all pairs of values. Uses neither torch nor the program.
 import functools
 import heapq
 import itertools
+import operator
 
 DENSE = {
     "model": ["llama", "llama3", "qwen2", "qwen3"],
@@ -35,8 +36,16 @@ LIKE = {**WIDE, "model": ["mistral", "ministral", "qwen2_window", "phi3", "phi3_
 # And from those of EXPERTS.
 LIKE_EXPERTS = {**WIDE, "model": ["glm4_moe", "minimax_m2", "hunyuan_moe", "ernie4_5_moe", "gpt_oss", "qwen3_next",
                                  "qwen3_5_moe"]}
-WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERTS["model"]]
-KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS)
+# Families each of whose traits another one above has: fewer settings.
+NEAR = {**LIKE, "model": ["seed_oss", "smollm3", "exaone4", "gemma", "glm"], "data": [1], "schedule": ["1f1b"], "zero": [1, 3],
+        "micro_batch": [2], "rows": ["mixed", "packed"], "context": [1, 2], "method": ["none", "ring", "ulysses"]}
+NEAR_EXPERTS = {**NEAR, "model": ["olmoe", "dots1", "exaone_moe", "hy_v3", "glm4_moe_lite", "solar_open", "bailing_moe"], "expert": [1, 2],
+                "expert_tensor": [1, 2]}
+NEAR_MODELS = [*NEAR["model"], *NEAR_EXPERTS["model"]]
+LIKE_MODELS = [*LIKE["model"], *NEAR["model"]]
+LIKE_EXPERT_MODELS = [*LIKE_EXPERTS["model"], *NEAR_EXPERTS["model"]]
+WITH_EXPERTS = [*EXPERTS, *LIKE_EXPERT_MODELS]
+KINDS = (DENSE, WIDE, LIKE, LIKE_EXPERTS, NEAR, NEAR_EXPERTS)
 FREE = ("zero", "recompute", "sequence", "micro_batch")  # valid with everything
 FACTORS = {key: list(dict.fromkeys(value for kind in KINDS for value in kind[key])) for key in DENSE}
 MOST_RANKS = 8
@@ -170,6 +179,22 @@ OWN_TRAITS = [("phi3_long", SPLIT | dict(pipeline=2, rows="packed", recompute="s
               ("qwen3_5", SPLIT | ULYSSES | dict(sequence="false")),
               ("qwen3_5", dict(context=4, method="ring", rows="packed", recompute="selective")),
               ("qwen3_5", SPLIT | dict(pipeline=2, zero=2)), ("qwen3_5_moe", RING | dict(expert=2))]
+# One case of each family of NEAR; with all pairs of settings the second ones, too.
+OWN_TRAITS += [("seed_oss", SPLIT | dict(pipeline=2, recompute="selective")), ("smollm3", SPLIT | RING | dict(rows="packed")),
+               ("exaone4", SPLIT | RING | dict(rows="packed", recompute="selective")), ("gemma", SPLIT | dict(recompute="full")),
+               ("glm", SPLIT | ULYSSES | dict(rows="packed")), ("olmoe", SPLIT | dict(expert=2)),
+               ("dots1", SPLIT | dict(expert_tensor=2, sequence="false")),
+               ("exaone_moe", SPLIT | RING | dict(expert_tensor=2, rows="packed")),
+               ("hy_v3", SPLIT | RING | dict(expert=2, rows="packed", recompute="selective")),
+               ("glm4_moe_lite", SPLIT | dict(expert=2, zero=3)), ("solar_open", dict(pipeline=2, context=2, method="ring", expert=2)),
+               ("bailing_moe", SPLIT | dict(expert=2, recompute="selective"))]
+MORE_TRAITS = [("seed_oss", ULYSSES | dict(zero=3)), ("smollm3", dict(pipeline=2, recompute="selective")), ("exaone4", SPLIT | dict(zero=3)),
+               ("gemma", RING | dict(rows="packed")), ("glm", SPLIT | dict(pipeline=2, recompute="selective")),
+               ("olmoe", SPLIT | RING | dict(expert_tensor=2, sequence="false", rows="packed")),
+               ("dots1", RING | dict(expert=2, rows="packed", recompute="full")), ("exaone_moe", dict(pipeline=2, expert=2, recompute="full", context=2, method="ulysses")),
+               ("hy_v3", dict(pipeline=2, recompute="full")),
+               ("glm4_moe_lite", RING | dict(rows="packed", recompute="selective")), ("solar_open", SPLIT | dict(expert_tensor=2)), ("bailing_moe", RING | dict(rows="packed", zero=3))]
+NEAR_ON_DEVICES = ["smollm3", "bailing_moe"]  # without pairs of settings
 NOT_ON_NPU = ["gemma2"]  # soft caps of scores
 # On the npu also in these layouts: splits of heads, of sequences, of layers.
 NPU_TRAITS = [("gpt_oss", SPLIT | dict(expert=2, recompute="selective")), ("gpt_oss", RING | dict(rows="packed")),
@@ -193,15 +218,19 @@ def like_cases(cases, device):
     return chosen if device == "cpu" else chosen[::2]
 
 
-def own_trait_cases(cases, device):
-    """Those of OWN_TRAITS, the other settings plain; on devices other than the cpu on one rank."""
+def own_trait_cases(cases, device, more):
+    """Those of OWN_TRAITS, `more`: and of MORE_TRAITS, the other settings plain; on devices other than the cpu on one rank."""
     plain = dict(tensor=1, pipeline=1, data=1, schedule="1f1b", zero=1, recompute="none", sequence="true", micro_batch=2,
                  rows="mixed", expert=1, expert_tensor=1, context=1, method="none")
+    values = operator.itemgetter(*DENSE)
+    there = set(map(values, cases))
     if device != "cpu":
-        models = [model for model in dict(OWN_TRAITS) if device != "npu" or model not in NOT_ON_NPU]
-        more = [plain | dict(model=model) | changes for model, changes in NPU_TRAITS if device == "npu"]
-        return [case for case in [plain | dict(model=model) for model in models] + more if case in cases]
-    return [case for model, changes in OWN_TRAITS for case in [plain | dict(model=model) | changes] if case in cases]
+        few = [] if more else [model for model in NEAR_MODELS if model not in NEAR_ON_DEVICES]
+        models = [model for model in dict(OWN_TRAITS) if model not in few and (device != "npu" or model not in NOT_ON_NPU)]
+        split = [plain | dict(model=model) | changes for model, changes in NPU_TRAITS if device == "npu"]
+        return [case for case in [plain | dict(model=model) for model in models] + split if values(case) in there]
+    traits = OWN_TRAITS + MORE_TRAITS if more else OWN_TRAITS
+    return [case for model, changes in traits for case in [plain | dict(model=model) | changes] if values(case) in there]
 
 
 def chosen_cases(cases, strength=2, device="cpu"):
@@ -213,9 +242,9 @@ def chosen_cases(cases, strength=2, device="cpu"):
     for rows, least in zip(DENSE["rows"], (strength, 1, 1)):
         chosen += covering([case for case in cases if case["rows"] == rows and is_dense(case)], least)
     wide = [case for case in cases
-            if case["model"] not in (*LIKE["model"], *LIKE_EXPERTS["model"]) and not is_dense(case)
+            if case["model"] not in (*LIKE_MODELS, *LIKE_EXPERT_MODELS) and not is_dense(case)
             and case["rows"] != "one"]
-    chosen += like_cases(cases, device) + own_trait_cases(cases, device)
+    chosen += like_cases(cases, device) + own_trait_cases(cases, device, strength > 1)
     if device != "cpu":
         chosen += covering(wide, 1)
         return chosen + [case for case in packed_attention(wide) if device == "npu" and case not in chosen]

@@ -114,7 +114,7 @@ def in_adapter(name, tensor, tuned):
         name = name.replace(word, "")
     kind = tuned.config.model_type
     block, words = tiny_models.EXPERT_NAMES.get(kind, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
-    name = name.replace(".mlp.", f".{block}.").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
+    name = tiny_models.published_name(name, kind).replace(".mlp.", f".{block}.").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
     if ".experts." not in name:
         return {name: tensor}
     stem, matrix = name.split(".experts.")[0] + ".experts", "lora_A" if "lora_A" in name else "lora_B"
@@ -164,13 +164,13 @@ def make_adapted(folder, family, changes, settings):
     tuned = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings))
     randomise(tuned)
     tuned.save_pretrained(folder / "fused")
-    of_experts = "target_parameters" in settings
-    if of_experts:
+    one_by_one = "target_parameters" in settings or family in tiny_models.OTHER_NAMES
+    if one_by_one:
         write_one_by_one(tuned, settings, folder / "one-by-one")
     loss, tokens = tiny_models.backward(tuned, ROWS)
     wanted = gradients(tuned)
     reference = Reference(None, None, loss, tokens, tiny_models.norm_of(wanted.values()), wanted)
-    return Adapted(folder / "model", folder / ("one-by-one" if of_experts else "fused"), folder / "fused", reference)
+    return Adapted(folder / "model", folder / ("one-by-one" if one_by_one else "fused"), folder / "fused", reference)
 
 
 def load_tuned(adapted, trainable=True):

@@ -1,9 +1,11 @@
 """Models whose code comes with their files and not with transformers: their rules, keys and names as published, built from
-the parts of transformers' Llama and Granite. What the program is compared with for these families; knows nothing of it."""
+the parts of transformers' Llama, Granite and GLM-4.5. What the program is compared with for these families; knows nothing of it."""
 import math
 
 import transformers
 from torch import nn
+from transformers import conversion_mapping, core_model_loading
+from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.granite import modeling_granite
 from transformers.models.llama import modeling_llama
 
@@ -33,8 +35,8 @@ class Published(transformers.LlamaConfig):
         return {key: value for key, value in super().to_dict().items() if key not in self.FOREIGN}
 
 
-class FusedAttention(modeling_llama.LlamaAttention):
-    """q, k and v from one matrix: `split` gives them from what it gives."""
+class Fused:
+    """Attention with q, k and v from one matrix: `split` gives them from what it gives."""
 
     def __init__(self, config, layer_idx):
         super().__init__(config, layer_idx)
@@ -45,6 +47,10 @@ class FusedAttention(modeling_llama.LlamaAttention):
         for name, part in zip(("q_proj", "k_proj", "v_proj"), parts):
             setattr(self, name, lambda _, part=part: part)
         return super().forward(hidden_states, **rest)
+
+
+class FusedAttention(Fused, modeling_llama.LlamaAttention):
+    pass
 
 
 class InternLM2Config(Published):
@@ -184,6 +190,54 @@ class MiniCPMForCausalLM(modeling_granite.GraniteForCausalLM):
     config_class = MiniCPMConfig
 
 
-for model_class in (InternLM2ForCausalLM, InternLM3ForCausalLM, BaichuanForCausalLM, MiniCPMForCausalLM):
+class BailingMoeV2Config(transformers.Glm4MoeConfig):
+    """GLM-4.5's layers by other keys. In files some names are others, too: BAILING_NAMES."""
+    model_type = "bailing_moe"
+    FOREIGN = ("attention_bias", "n_routed_experts", "n_shared_experts", "num_local_experts", "num_mtp_layers", "num_nextn_predict_layers")
+    num_experts: int = 8
+    num_shared_experts: int = 1
+    use_qkv_bias: bool = False
+    use_bias: bool = False
+    score_function: str = "sigmoid"
+
+    def __post_init__(self, **rest):
+        super().__post_init__(**rest)
+        self.n_routed_experts, self.n_shared_experts = self.num_experts, self.num_shared_experts
+
+    def to_dict(self):
+        return {key: value for key, value in super().to_dict().items() if key not in self.FOREIGN}
+
+
+class BailingMoeV2Attention(Fused, modeling_glm4_moe.Glm4MoeAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        heads, keys = config.num_attention_heads * self.head_dim, config.num_key_value_heads * self.head_dim
+        self.sizes = [heads, keys, keys]
+        self.query_key_value = nn.Linear(config.hidden_size, sum(self.sizes), bias=config.use_qkv_bias)
+        self.o_proj = nn.Linear(heads, config.hidden_size, bias=config.use_bias)
+
+    def split(self, hidden_states):
+        return self.query_key_value(hidden_states).split(self.sizes, dim=-1)
+
+
+class BailingMoeV2ForCausalLM(modeling_glm4_moe.Glm4MoeForCausalLM):
+    config_class = BailingMoeV2Config
+
+    def __init__(self, config):
+        super().__init__(config)
+        for index, layer in enumerate(self.model.layers):
+            layer.self_attn = BailingMoeV2Attention(config, index)
+        draw(self)
+
+
+# In files to in memory.
+BAILING_NAMES = {".attention.query_layernorm.": ".self_attn.q_norm.", ".attention.key_layernorm.": ".self_attn.k_norm.",
+                 ".attention.dense.": ".self_attn.o_proj.", ".attention.query_key_value.": ".self_attn.query_key_value.",
+                 ".gate.expert_bias": ".gate.e_score_correction_bias", ".word_embeddings.": ".embed_tokens."}
+conversion_mapping.register_checkpoint_conversion_mapping("bailing_moe", [
+    *conversion_mapping.get_checkpoint_conversion_mapping("qwen2_moe"),
+    *(core_model_loading.WeightRenaming(source_patterns=there.replace(".", r"\."), target_patterns=here)
+      for there, here in BAILING_NAMES.items())])
+for model_class in (InternLM2ForCausalLM, InternLM3ForCausalLM, BaichuanForCausalLM, MiniCPMForCausalLM, BailingMoeV2ForCausalLM):
     transformers.AutoConfig.register(model_class.config_class.model_type, model_class.config_class, exist_ok=True)
     transformers.AutoModelForCausalLM.register(model_class.config_class, model_class, exist_ok=True)

@@ -120,7 +120,45 @@ FAMILIES |= {
             rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=LIMIT,
             short_factor=[1.0, 1.1, 1.3, 2.0], long_factor=[1.2, 2.0, 4.0, 9.0]))),
 }
+# Each of whose traits another family has. Layers without a rotary embedding, with and without windows in the others: there a
+# bias of keys would have no gradient but rounding.
+FAMILIES |= {
+    "seed_oss": (transformers.SeedOssConfig, dict(
+        head_dim=24, attention_out_bias=True, mlp_bias=True, attention_dropout=0.0, residual_dropout=0.0, pad_token_id=0)),
+    "smollm3": (transformers.SmolLM3Config, dict(
+        no_rope_layer_interval=2, use_sliding_window=True, sliding_window=7, mlp_bias=True, pad_token_id=0,
+        rope_parameters=LINEAR_ROPE)),
+    "exaone4": (transformers.Exaone4Config, dict(
+        head_dim=24, num_key_value_heads=1, sliding_window=7, sliding_window_pattern=3, rope_parameters=LLAMA3_ROPE)),
+    "gemma": (transformers.GemmaConfig, dict(head_dim=24, num_key_value_heads=1, tie_word_embeddings=True)),
+    "glm": (transformers.GlmConfig, dict(head_dim=24, pad_token_id=0, eos_token_id=1)),
+    "olmoe": (transformers.OlmoeConfig, dict(
+        intermediate_size=40, num_experts=8, num_experts_per_tok=3, num_key_value_heads=1, pad_token_id=0)),
+    "dots1": (transformers.Dots1Config, dict(
+        head_dim=24, moe_intermediate_size=40, n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=3, n_group=4,
+        topk_group=2, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5, sliding_window=7,
+        max_window_layers=2)),
+    "exaone_moe": (transformers.ExaoneMoeConfig, dict(
+        head_dim=24, sliding_window=7, sliding_window_pattern=2, moe_intermediate_size=40, num_experts=8, num_shared_experts=1,
+        num_experts_per_tok=3, n_group=4, topk_group=2)),
+    "hy_v3": (transformers.HYV3Config, dict(
+        head_dim=24, moe_intermediate_size=40, num_experts=8, num_experts_per_tok=3, num_shared_experts=2,
+        attention_bias=True)),
+    "glm4_moe_lite": (transformers.Glm4MoeLiteConfig, dict(
+        {key: value for key, value in LATENT.items() if key != "first_k_dense_replace"}, q_lora_rank=24,
+        routed_scaling_factor=1.5)),
+    "bailing_moe": (published_models.BailingMoeV2Config, dict(
+        head_dim=24, use_qk_norm=True, use_qkv_bias=True, use_bias=True, moe_intermediate_size=40, num_experts=8,
+        num_shared_experts=2, num_experts_per_tok=3, n_group=4, topk_group=2, routed_scaling_factor=1.5)),
+    "solar_open": (transformers.SolarOpenConfig, dict(
+        head_dim=24, moe_intermediate_size=40, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3,
+        attention_bias=True, rope_parameters=dict(YARN_ROPE, rope_theta=1e6))),
+}
 # How files name an expert's matrices where they differ from gate_proj, up_proj and down_proj below mlp.
+# And other weights, by a part of their names in memory.
+OTHER_NAMES = {"bailing_moe": {here: there for there, here in published_models.BAILING_NAMES.items()},
+               "exaone_moe": {".mlp.gate.e_score": ".mlp.e_score"},
+               "hy_v3": {".mlp.gate.weight": ".mlp.router.gate.weight", ".mlp.shared_experts.": ".mlp.shared_mlp."}}
 EXPERT_NAMES = dict.fromkeys(["mixtral", "minimax_m2"], ("block_sparse_moe", dict(gate="w1", up="w3", down="w2")))
 
 
@@ -245,10 +283,17 @@ def loss_of(model, rows):
         return sum(part.item() for part in loss_parts(model, rows))
 
 
+def published_name(name, model_type):
+    """Of a weight, or of a part of it, that has another name in memory."""
+    for here, there in OTHER_NAMES.get(model_type, {}).items():
+        name = name.replace(here, there)
+    return name
+
+
 def in_files(name, tensor, model_type):
     """A parameter as files hold it: experts, which transformers stacks in memory, one by one."""
     block, words = EXPERT_NAMES.get(model_type, ("mlp", dict(gate="gate_proj", up="up_proj", down="down_proj")))
-    name = name.replace(".mlp.", f".{block}.")
+    name = published_name(name, model_type).replace(".mlp.", f".{block}.")
     if not name.endswith(("experts.gate_up_proj", "experts.down_proj")) or model_type in STACKED:
         return {name: tensor}
     stem, what = name.rsplit(".", 1)

@@ -4,8 +4,11 @@
 #include <set>
 #include <string>
 
+#include "core/base/error.h"
+#include "core/config/load.h"
 #include "core/config/schema.h"
 #include "stages/objective_options.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
@@ -28,6 +31,7 @@ TEST(Stages, FactsAgreeWithEachOther) {
     EXPECT_EQ(facts.baseline != Baseline::kNone, facts.method == MethodKind::kPolicy) << facts.name;
     EXPECT_EQ(facts.records == Records::kPrompts, facts.method == MethodKind::kPolicy) << facts.name;
     EXPECT_TRUE(facts.reference || !facts.on_completions()) << facts.name;
+    EXPECT_FALSE(TrainsTexts(facts) && (facts.reference || facts.head == HeadKind::kLogits)) << facts.name;
   }
 }
 
@@ -46,6 +50,46 @@ TEST(Stages, ObjectiveAndDropoutFollowTheRun) {
   EXPECT_FALSE(DrawsDropout(config));
   config.set_stage(STAGE_SFT);
   EXPECT_TRUE(DrawsDropout(config));
+  config.mutable_retrieval()->set_generative(true);
+  EXPECT_EQ(HeadOf(config), HeadKind::kLogits);
+  EXPECT_EQ(ObjectiveOf(config), "cross_entropy");
+  config.set_stage(STAGE_RERANKER);
+  EXPECT_EQ(ObjectiveOf(config), "generative_reranker");
+  EXPECT_EQ(HeadOf(config), HeadKind::kLogits);
+  config.clear_retrieval();
+  EXPECT_EQ(HeadOf(config), HeadKind::kScore);
+}
+
+std::string RetrievalRefusal(const std::vector<std::string>& settings) {
+  try {
+    CheckStage(ParseConfig("", "x", settings));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Stages, OfTextsRefuseWhatDoesNotFitTogether) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"stage=embedding", "eval.metric=ndcg@10"}, ""},
+      {{"stage=embedding", "eval.metric=accuracy"},
+       "eval.metric = accuracy: evaluations of this run log ndcg@10, mrr@10, recall@1, recall@10; write one of them, "
+       "or "
+       "leave it out for the loss"},
+      {{"stage=embedding", "retrieval.loss=cosent", "eval.metric=pearson"}, ""},
+      {{"stage=embedding", "retrieval.matryoshka=[8,4]", "retrieval.matryoshka_weights=[1]"},
+       "retrieval.matryoshka_weights has 1 numbers for 2 sizes in retrieval.matryoshka; wanted one each, or none"},
+      {{"stage=embedding", "data.packing=true"},
+       "data.packing: true: a record of stage embedding is a row of its own, with all of its texts; leave it out"},
+      {{"stage=reranker", "retrieval.pair_template='{query}'"},
+       "retrieval.pair_template has no {document}: '{query}'; put both into it"},
+      {{"stage=reranker", "retrieval.generative=true", "retrieval.pooling=mean"},
+       "retrieval.generative: true takes the token after the last one; write retrieval.pooling: last"},
+      {{"stage=reranker", "retrieval.generative=true", "retrieval.positive_token=a", "retrieval.negative_token=a"},
+       "retrieval.positive_token and retrieval.negative_token are both 'a'; name two tokens"},
+      {{"stage=classification", "data.over_length=split"},
+       "data.over_length: split would part texts; write drop or truncate"}};
+  for (const auto& [settings, wanted] : cases) EXPECT_EQ(RetrievalRefusal(settings), wanted);
 }
 
 TEST(ObjectiveOptions, DefaultsAreThoseOfTheKeys) { EXPECT_EQ(ObjectiveOptionsOf(Config()), ObjectiveOptions()); }
@@ -89,6 +133,20 @@ TEST(ObjectiveOptions, EachKeySetsItsOption) {
   rl.set_vf_coef(25);
   config.mutable_distillation()->set_beta(26);
   config.mutable_distillation()->set_temperature(27);
+  RetrievalConfig& retrieval = *config.mutable_retrieval();
+  retrieval.set_pooling(POOLING_MEAN);
+  retrieval.set_loss(EMBEDDING_LOSS_COSENT);
+  retrieval.set_temperature(28);
+  retrieval.set_in_batch(false);
+  retrieval.set_mask_false_negatives(true);
+  retrieval.set_false_negative_margin(29);
+  retrieval.set_query_query(true);
+  retrieval.set_document_document(true);
+  retrieval.set_margin(30);
+  retrieval.add_matryoshka(31);
+  retrieval.add_matryoshka_weights(32);
+  retrieval.set_ranking(RANKING_LOSS_LISTWISE);
+  retrieval.set_problem(PROBLEM_REGRESSION);
   const ObjectiveOptions wanted{.tokens = {.label_smoothing = 0.25, .z_coefficient = 0.5},
                                 .answers = {.losses = {"ipo"},
                                             .weights = {2},
@@ -120,7 +178,20 @@ TEST(ObjectiveOptions, EachKeySetsItsOption) {
                                            .sampler_clip_min = 22,
                                            .sampler_clip_max = 23},
                                 .value = {.clip_range = 24, .weight = 25},
-                                .distillation = {.beta = 26, .temperature = 27}};
+                                .distillation = {.beta = 26, .temperature = 27},
+                                .texts = {.pooling = TextPooling::kMean,
+                                          .loss = VectorLoss::kCosent,
+                                          .temperature = 28,
+                                          .in_batch = false,
+                                          .mask_false_negatives = true,
+                                          .false_negative_margin = 29,
+                                          .query_query = true,
+                                          .document_document = true,
+                                          .margin = 30,
+                                          .matryoshka = {31},
+                                          .matryoshka_weights = {32},
+                                          .listwise = true,
+                                          .labels = LabelKind::kRegression}};
   EXPECT_EQ(ObjectiveOptionsOf(config), wanted);
 }
 

@@ -74,6 +74,65 @@ TEST(Tokenizer, MessagesSayWhatTheirTokensCount) {
   }
 }
 
+// One digit per byte of the answer.
+std::string PartsOf(const std::vector<std::string>& entries, const std::string& answer, bool skip_empty_think = false) {
+  std::string digits;
+  for (const float weight : LossParts(entries, skip_empty_think).Weights(answer))
+    digits += std::to_string(static_cast<int>(weight));
+  return digits;
+}
+
+TEST(LossParts, ASpanCountsFromItsBeginToTheNextEnd) {
+  EXPECT_EQ(PartsOf({"<c>...</c>=2"}, "ab<c>x</c>d<c></c><c>open"), "1122222222122222221111111");
+  EXPECT_EQ(PartsOf({"<c>...</c>=0"}, "<c>\n</c>!"), "000000001");
+}
+
+TEST(LossParts, AMarkCountsWithWhatFollowsItUpToTheNext) {
+  EXPECT_EQ(PartsOf({"A:=2", "O:=3 0", "T:=1"}, "xA:ab O:zz T:q"), "12222233000111");
+  EXPECT_EQ(PartsOf({"A:=2", "A: b:=3"}, "A: b:c A:"), "333333322");  // the longest one
+}
+
+TEST(LossParts, WeightsOfEntriesThatOverlapAreMultiplied) {
+  EXPECT_EQ(PartsOf({"(...)=2", "x=3 1"}, "a(x)b"), "12621");
+}
+
+TEST(LossParts, AnEmptyThinkBlockAtTheBeginningIsSkipped) {
+  for (const std::string block : {"<think></think>", "<think>\n\n</think>\n\n", "</think>\n", "\n</think> "}) {
+    EXPECT_EQ(PartsOf({}, block + "yes", true), std::string(block.size(), '0') + "111") << block;
+    EXPECT_EQ(PartsOf({}, block + "yes", false), std::string(block.size() + 3, '1')) << block;
+  }
+  for (const std::string kept : {"<think>so</think>\nyes", "yes<think></think>", "<think>", "", "  yes"}) {
+    EXPECT_EQ(PartsOf({}, kept, true), std::string(kept.size(), '1')) << kept;
+  }
+}
+
+TEST(LossParts, RefusesWhatIsNoWeight) {
+  for (const char* wrong : {"", "A:", "=2", "A:=", "A:=x", "A:=-1", "A:=1001", "A:=nan", "A:=1 2 3", "A:=2x", "...b=1",
+                            "a...=1", "a...b=1 2"}) {
+    EXPECT_THROW(LossParts({wrong}, false), Error) << wrong;
+  }
+  EXPECT_TRUE(LossParts({}, false).empty());
+}
+
+TEST(LossParts, TokensCountAsTheirPartsAndTheEndOfATurnOnce) {
+  const ChatTemplate chat = ChatTemplate::Of(Bytes(), "");
+  const Json messages = Chat({{"user", "q"}, {"assistant", "a O: b"}, {"user", "O: r"}, {"assistant", "O:c"}});
+  const ChatTokens tokens = TokenizeChat(Bytes(), chat, messages, {}, LossParts({"O:=2 0"}, false));
+  const std::vector<float> weights = tokens.Weights(LossOn::kAnswers, messages);
+  std::string learnt, digits;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (tokens.message_of[i] < 0) {
+      EXPECT_EQ(weights[i], 0);
+      continue;
+    }
+    const std::string text = Bytes().Decode(std::span(tokens.ids).subspan(i, 1));
+    learnt += text;
+    digits += std::string(text.size(), static_cast<char>('0' + static_cast<int>(weights[i])));
+  }
+  EXPECT_EQ(learnt, "a O: b<|im_end|>\nO:c<|im_end|>\n");
+  EXPECT_EQ(digits, "112200" + std::string(11, '1') + "220" + std::string(11, '1'));
+}
+
 TEST(Tokenizer, EncodesAndDecodesWithSpansOfBytes) {
   const Encoded encoded = Bytes().Encode("a<|im_end|>é", {.spans = true});
   EXPECT_EQ(encoded.ids, (std::vector<int32_t>{'a', 258, 0xC3, 0xA9}));

@@ -31,6 +31,13 @@ TEST(TranslateLlamaFactory, AlphaIsTwiceTheRankAndDropoutZero) {
   EXPECT_EQ(config.tuning().targets(0), "all-linear");
 }
 
+TEST(TranslateLlamaFactory, RowWiseFp8IsThatOfRows) {
+  const std::string text = std::string(kLora) + "fp8: true\nfp8_enable_fsdp_float8_all_gather: true\nfp8_backend: ";
+  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", text + "torchao\n")).model().fp8(), FP8_ROWS);
+  EXPECT_NE(AllOf(TranslatedFile("lf.yaml", text + "te\n").refused()).find("row-wise"), std::string::npos);
+  EXPECT_EQ(ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "fp8: false\n")).model().fp8(), FP8_NONE);
+}
+
 TEST(TranslateLlamaFactory, DynamicFineTuningIsALoss) {
   const Config config = ConfigOf(TranslatedFile("lf.yaml", std::string(kLora) + "use_dft_loss: true\n"));
   EXPECT_EQ(config.loss().kind(), TOKEN_LOSS_DFT);

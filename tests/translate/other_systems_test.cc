@@ -77,6 +77,16 @@ TEST(TranslateMegatron, ExpertsChosenAsInDeepSeekV2Lite) {
   EXPECT_NE(ModelConfigJson(run.given, "deepseek_v2").find("\"n_group\": 1,"), std::string::npos);
 }
 
+TEST(TranslateMegatron, FamiliesByMindSpeedsNames) {
+  for (const auto& [theirs, ours] : {std::pair("seed-oss", "seed_oss"), std::pair("bailing_mini", "bailing_moe"),
+                                     std::pair("hunyuan3", "hy_v3"), std::pair("longcat", "")}) {
+    const FoundRun run = RunOfFile("run.sh", std::string(kScript) + "--train-iters 10 --model-type-hf " + theirs);
+    Translation result;
+    EXPECT_EQ(FamilyOf(run.given, result), ours);
+    EXPECT_EQ(result.refused().empty(), *ours != '\0') << theirs;
+  }
+}
+
 TEST(TranslateVerl, PromptsBecomeCompletions) {
   const std::string line =
       "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/d/train.parquet "
@@ -102,9 +112,9 @@ TEST(TranslateVerl, PromptsBecomeCompletions) {
   EXPECT_EQ(config.log().report_to(0), "wandb");
   EXPECT_EQ(config.log().report_to(1), "mlflow");
   const std::string refused =
-      AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=images").refused());
+      AllOf(TranslatedCommand(line + " algorithm.use_kl_in_reward=True data.image_key=pictures").refused());
   EXPECT_NE(refused.find("use_kl_in_reward"), std::string::npos) << refused;
-  EXPECT_NE(refused.find("data.image_key=images"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("data.image_key=pictures"), std::string::npos) << refused;
 }
 
 const char* const kVerl =

@@ -34,8 +34,8 @@ bool HasChatTemplate(const Config& config) {
 }
 
 // Rows of tokens need no chat template; without one only the model's end tokens end an answer.
-AnswerRules RulesOf(const Config& config, const Tokenizer& tokenizer) {
-  AnswerRules rules{.ends = EndTokens(config.model().path(), &tokenizer), .stops = {}};
+CompletionRules RulesOf(const Config& config, const Tokenizer& tokenizer) {
+  CompletionRules rules{.ends = EndTokens(config.model().path(), &tokenizer), .stops = {}};
   if (!HasChatTemplate(config)) return rules;
   const ChatTemplate chat = ChatTemplate::Of(tokenizer, config.data().template_(), TemplateValuesOf(config.data()));
   if (const auto end = TurnEnd(tokenizer, chat)) rules.ends.insert(*end);
@@ -43,7 +43,7 @@ AnswerRules RulesOf(const Config& config, const Tokenizer& tokenizer) {
 }
 
 // The same rule for what the data has as for what a model writes: it ends before the first end token.
-std::string LabelText(Answer answer, const Tokens& tokens) {
+std::string LabelText(Completion answer, const Tokens& tokens) {
   for (const int64_t token : tokens) {
     if (!answer.Take(token)) break;
   }
@@ -66,7 +66,7 @@ AnswerEvaluator::AnswerEvaluator(const Config& config, const RowSource& rows)
 
 MetricValues AnswerEvaluator::Run(Session& session) {
   std::vector<Tokens> prompts;
-  std::vector<Answer> answers;
+  std::vector<Completion> answers;
   for (const AnswerPrompt& one : prompts_) {
     const int64_t most = config_.eval().max_new_tokens();
     answers.push_back(NewAnswer(positions_ ? std::min(most, *positions_ - std::ssize(one.prompt)) : most));
@@ -80,9 +80,27 @@ MetricValues AnswerEvaluator::Run(Session& session) {
     predictions_.push_back({.prompt = tokenizer_.Decode(ids, /*skip_special=*/false),
                             .prediction = answers[i].text(),
                             .label = LabelText(NewAnswer(std::ssize(prompts_[i].label)), prompts_[i].label),
-                            .finish_reason = answers[i].reason()});
+                            .finish_reason = answers[i].reason(),
+                            .prediction_ids = answers[i].ids(),
+                            .label_ids = prompts_[i].label});
   }
-  return MeanScores(predictions_);
+  MetricValues values = MeanScores(predictions_);
+  values.merge(OwnMetrics(session.job()));
+  return values;
+}
+
+MetricValues AnswerEvaluator::OwnMetrics(Job& job) {
+  if (config_.eval().metrics().empty()) return {};
+  std::string text;
+  if (job.rank() == 0) {
+    if (!metrics_) metrics_.emplace(config_.eval());
+    text = JsonLine(metrics_->Of(predictions_));
+  }
+  uint64_t bytes = text.size();
+  job.BroadcastBytes(&bytes, sizeof bytes);
+  text.resize(bytes);
+  job.BroadcastBytes(text.data(), bytes);
+  return ParseJson(text, "eval.metrics").get<MetricValues>();
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // AnswerEvaluator: lets a session's model write the last answer of each validation conversation (the section eval), and
-// compares it with the data's. Uses the weights as they are; trains nothing, writes no file.
+// compares it with the data's, by eval.metrics, too. Uses the weights as they are; trains nothing, writes no file.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,11 @@
 
 #include "core/config.pb.h"
 #include "data/rows.h"
-#include "generation/text/answer.h"
 #include "generation/text/answer_prompts.h"
+#include "generation/text/completion.h"
 #include "session/session.h"
 #include "text/tokenizer.h"
+#include "train/evaluation/answer_metrics.h"
 #include "train/evaluation/predictions.h"
 #include "train/report/logged_step.h"
 
@@ -22,21 +23,24 @@ class AnswerEvaluator {
   // outlives it.
   AnswerEvaluator(const Config& config, const RowSource& rows);
 
-  // The mean scores, the same on every rank. Collective.
+  // The mean scores, and the numbers of eval.metrics, which rank 0 asks for: the same on every rank. Collective.
   MetricValues Run(Session& session);
   // Of the last run, in the order of the data.
   const std::vector<Prediction>& predictions() const { return predictions_; }
 
  private:
   // Of at most so many tokens, text included.
-  Answer NewAnswer(int64_t most) const { return Answer(rules_, most, &tokenizer_); }
+  Completion NewAnswer(int64_t most) const { return Completion(rules_, most, &tokenizer_); }
+
+  MetricValues OwnMetrics(Job& job);
 
   const Config& config_;
   const Tokenizer tokenizer_;
   const std::vector<AnswerPrompt> prompts_;
-  AnswerRules rules_;
+  CompletionRules rules_;
   std::optional<int64_t> positions_;  // that the model supports
   std::vector<Prediction> predictions_;
+  std::optional<AnswerMetrics> metrics_;  // on rank 0, once they have been asked
 };
 
 }  // namespace trireme

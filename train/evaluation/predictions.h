@@ -2,6 +2,7 @@
 // file. Who writes them is decided elsewhere. No torch.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -12,7 +13,8 @@ namespace trireme {
 struct Prediction {
   std::string prompt;  // as the model reads it, with special tokens
   std::string prediction, label;
-  std::string finish_reason;  // "stop", or "length": it was not finished
+  std::string finish_reason;                                 // "stop", or "length": it was not finished
+  std::vector<int64_t> prediction_ids = {}, label_ids = {};  // with the token that ends them; not in the file
 };
 
 // By the names of the log: exact_match, rouge-1, rouge-2, rouge-l, bleu-4; means over the predictions.

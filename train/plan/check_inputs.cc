@@ -35,11 +35,11 @@ std::vector<DataFile> RecordFiles(const Config& config, Problems& problems) {
 }
 
 // By the first record that can be read; broken ones are for CheckData to name.
-RecordWants WantsOfFile(const DataFile& file, const SampleOptions& options, const StageFacts& facts) {
+RecordWants WantsOfFile(const DataFile& file, const Preparer& preparer, const StageFacts& facts) {
   const std::unique_ptr<RecordFile> records = OpenRecords(file);
   for (int64_t i = 0; i < records->size(); ++i) {
     try {
-      return WantsOf(records->Read(i), options, facts);
+      return WantsOf(records->Read(i), preparer.sample_options(), facts, preparer.text_options());
     } catch (const Error&) {
     }
   }
@@ -76,10 +76,10 @@ void CheckDataTools(const Config& config, Problems& problems) {
     files.erase(files.begin() + 1, files.end());  // the others are opened when their turn comes
   RecordWants wants;
   problems.Try([&] {
-    const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
+    const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true, TextOptionsOf(config));
     for (const DataFile& file : files) {
       problems.Try([&] {
-        const RecordWants more = WantsOfFile(file, preparer.sample_options(), FactsOf(config));
+        const RecordWants more = WantsOfFile(file, preparer, FactsOf(config));
         wants.tokenizer |= more.tokenizer;
         wants.chat |= more.chat;
       });
@@ -98,7 +98,7 @@ void CheckData(const Config& config, int64_t vocabulary) {
     return;
   }
   Problems problems;
-  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true);
+  const Preparer preparer(config.data(), FactsOf(config), config.model(), /*works=*/true, TextOptionsOf(config));
   for (const DataFile& file : RecordFiles(config, problems)) {
     try {
       preparer.Prepare(file);

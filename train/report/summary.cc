@@ -13,6 +13,7 @@
 #include "core/base/process.h"
 #include "core/config/scalar.h"
 #include "stages/evaluation_check.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 #include "train/report/screen.h"
 
@@ -99,8 +100,11 @@ void PrintNext(const Config& config, const std::filesystem::path& output, const 
   const bool adapter = config.tuning().kind() == TUNING_LORA;
   const bool has_base = !adapter || config.model().init() == MODEL_INIT_WEIGHTS;
   const std::string words = "--model " + (adapter ? model + " --adapters " + final : final);
-  const std::string use = FactsOf(config).head == HeadKind::kScore ? "score " + words + " --data FILE.jsonl"
-                                                                   : GenerateWords(config, "generate " + words);
+  std::string use;  // nothing here uses vectors, or labels
+  if (!TrainsTexts(FactsOf(config))) {
+    use = FactsOf(config).head == HeadKind::kScore ? "score " + words + " --data FILE.jsonl"
+                                                   : GenerateWords(config, "generate " + words);
+  }
   out << "next:\n";
   if (has_base && !use.empty()) out << "  " << program << " " << use << "\n";
   if (adapter && has_base) {

@@ -48,11 +48,14 @@ EngineRow CompletionSampler::RowOf(const Rollout& rollout, int64_t stream, int t
   Sampling sampling = draw_.sampling;
   sampling.seed += static_cast<uint64_t>(turn) << 32;
   const double temperature = sampling.temperature > 0 ? sampling.temperature : 1;
+  PromptImages images = prompts_->ImagesFor(rollout.images);
+  images.within = std::ssize(rollout.prompt_ids);  // what the model writes is text
   return {.prompt = std::move(ids),
           .sampling = std::move(sampling),
           .stream = stream,
           .top = 0,
-          .log_prob_temperature = temperature};
+          .log_prob_temperature = temperature,
+          .images = std::move(images)};
 }
 
 bool CompletionSampler::Continue(Rollout& rollout, const NewToken& token) const {
@@ -102,7 +105,7 @@ std::vector<Rollout> CompletionSampler::Draw(Session& model, int64_t step, const
     const PolicyPrompt& prompt = prompts_->at(index);
     asked.insert(asked.end(), static_cast<size_t>(draw_.group), &prompt);
     rollouts.insert(rollouts.end(), static_cast<size_t>(draw_.group),
-                    {.prompt = prompt.text, .prompt_ids = prompt.ids});
+                    {.prompt = prompt.text, .prompt_ids = prompt.ids, .images = prompt.images});
   }
   if (turns_) turns_->Begin(asked);
   std::vector<size_t> open(rollouts.size());

@@ -11,7 +11,7 @@
 #include "core/base/json.h"
 #include "core/config.pb.h"
 #include "text/chat_template.h"
-#include "train/rollouts/line_program.h"
+#include "train/programs/line_program.h"
 #include "train/rollouts/prompt_set.h"
 #include "train/rollouts/rollout.h"
 

@@ -3,13 +3,15 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "data/model_images.h"
 #include "stages/stage.h"
 #include "train/rollouts/rollout_file.h"
 
 namespace trireme {
 
 std::vector<Rollout> ReadGivenAdvantages(const std::string& path, int64_t vocabulary, const Config& config) {
-  std::vector<Rollout> rollouts = ReadRollouts(path, {.vocabulary = vocabulary});
+  std::vector<Rollout> rollouts =
+      ReadRollouts(path, {.vocabulary = vocabulary, .ends = {}, .images = ImageReaderOf(config.model())});
   const bool known = !rollouts.front().log_probs.empty();
   for (size_t i = 0; i < rollouts.size(); ++i) {
     const bool taught = FactsOf(config).method == MethodKind::kDistillation;

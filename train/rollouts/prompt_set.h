@@ -1,6 +1,7 @@
 // PromptSet: the prompts of data.train, or data.valid, that completions are sampled for, with the columns of their
 // records, which rewards may ask for. Records are {"prompt": text or messages}, {"messages": […]} whose last answer is
-// left out, a question under any of its names, or {"prompt_ids": […]}. Read whole by every rank. No torch.
+// left out, a question under any of its names, or {"prompt_ids": […]}, for models that see with images. Read whole by
+// every rank. No torch.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,9 @@
 
 #include "core/base/json.h"
 #include "core/config.pb.h"
+#include "data/image_rows.h"
 #include "data/row_views.h"
+#include "generation/prompt_images.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -23,6 +26,8 @@ struct PolicyPrompt {
   std::vector<int64_t> answer = {};  // the data's own, for distillation
   Json asked = {};                   // what the ids were made of: messages, or a text; null: ids were given
   RenderOptions rendering = {};      // of messages: the record's tools and the template's variables
+  // What placeholders in the ids stand for, in their order; null: nothing. The record's `images` are their sources.
+  std::shared_ptr<const std::vector<RowImage>> images = {};
 };
 
 // What a set of prompts is, for messages: the keys that name its files and limit its completions.
@@ -44,12 +49,18 @@ class PromptSet {
   const PolicyPrompt& at(int64_t index) const { return prompts_.at(static_cast<size_t>(index)); }
   // A row per prompt, of which nothing is trained.
   Rows AsRows() const;
+  // For the engine. `images`: a prompt's, or null.
+  PromptImages ImagesFor(const std::shared_ptr<const std::vector<RowImage>>& images) const;
   // Null if the model's directory has none.
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
+  void OpenImages(const Config& config);
+
   const PromptKeys keys_ = {};
   std::optional<Tokenizer> tokenizer_;
+  std::shared_ptr<const ImageReader> image_reader_;  // of a model that sees
+  std::shared_ptr<ImageCache> image_cache_;
   std::vector<PolicyPrompt> prompts_;
 };
 

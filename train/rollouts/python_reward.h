@@ -1,18 +1,13 @@
-// PythonReward: a user's Python function as a reward, python:FILE.py:FUNCTION. It runs in a process of its own, the
-// worker of the Python package (python/trireme/worker.py), which is sent all completions of a sampling as one line and
-// answers with one. What forms a function may have, and what is wrong with one, is the worker's to say.
+// PythonReward: a user's Python function as a reward, python:FILE.py:FUNCTION, in a worker beside the program
+// (train/programs/python_worker.h), which is sent all completions of a sampling at once.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "train/programs/python_worker.h"
 #include "train/rollouts/asked_reward.h"
-#include "train/rollouts/line_program.h"
 
 namespace trireme {
-
-// "f" of python:FILE.py:f; empty for another kind of reward.
-std::string PythonFunctionIn(const std::string& reward);
 
 class PythonReward : public AskedReward {
  public:
@@ -24,14 +19,14 @@ class PythonReward : public AskedReward {
 
  protected:
   std::vector<double> Ask(std::span<const Judged> completions) override;
-  void Reset() override { program_.Stop(); }
-  bool SpoiltTheLast() const override { return program_.said_too_much_late(); }
+  void Reset() override { worker_.Stop(); }
+  bool SpoiltTheLast() const override { return worker_.said_too_much_late(); }
   std::string NextTry() const override { return "it is started anew and asked again"; }
 
  private:
-  Json AnswerTo(const Json& question);
+  Json AnswerTo(const Json& question) { return worker_.Ask(question, "rewards"); }
 
-  LineProgram program_;
+  PythonWorker worker_;
 };
 
 }  // namespace trireme

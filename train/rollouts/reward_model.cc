@@ -41,7 +41,7 @@ Row RewardModel::RowOf(const Judged& one) const {
 std::vector<double> RewardModel::Of(std::span<const Judged> completions) {
   std::vector<Row> rows;
   for (const Judged& one : completions) rows.push_back(RowOf(one));
-  std::vector<double> scores = SequenceScoresOf(*model_, rows);
+  std::vector<double> scores = SequenceScoresOf(*model_, RowList(std::move(rows)));
   for (double& score : scores) score += bias_;
   return scores;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "train/programs/line_program.h"
 #include "train/rollouts/asked_reward.h"
-#include "train/rollouts/line_program.h"
 
 namespace trireme {
 

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "data/rows.h"
 
 namespace trireme {
 
@@ -24,7 +27,8 @@ struct Rollout {
   int64_t group = 0;  // the prompt's number within its sampling: completions of one prompt have the same
   std::string prompt = {}, completion = {};  // as text, where there is a tokenizer
   std::vector<int64_t> prompt_ids = {};
-  std::vector<int64_t> completion_ids = {};  // with the end token
+  std::shared_ptr<const std::vector<RowImage>> images = {};  // that placeholders of the prompt stand for; null: none
+  std::vector<int64_t> completion_ids = {};                  // with the end token
   // Of each token of the completion, whether the model wrote it; empty: all of them. The others are an environment's.
   std::vector<bool> written = {};
   std::vector<float> log_probs = {};           // of the completion by its sampler; NaN: unknown; empty: all are

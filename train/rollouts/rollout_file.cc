@@ -7,10 +7,13 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "data/image_marks.h"
+#include "data/image_tokens.h"
+#include "data/model_images.h"
 #include "data/record_fields.h"
 #include "data/records.h"
-#include "data/row_images.h"
 #include "data/row_keys.h"
+#include "generation/text/prompts.h"
 
 namespace trireme {
 namespace {
@@ -73,15 +76,30 @@ int64_t CountAt(const Json& record, const char* key) {
   throw InputError(key, " is ", JsonLine(value), "; wanted a number of 0 or more");
 }
 
+// Those of a prompt, whose placeholders are as many as they have tokens.
+std::shared_ptr<const std::vector<RowImage>> ImagesOf(const Json& record, const std::vector<int64_t>& prompt,
+                                                      const RolloutReading& reading) {
+  std::vector<std::string> sources = ListedImages(record);
+  if (!reading.images) {
+    if (sources.empty()) return nullptr;
+    throw InputError("has images, but the model has no vision tower, or no settings of its image processor");
+  }
+  const std::vector<int32_t> ids(prompt.begin(), prompt.end());
+  auto images = FindPromptImages(ResolvedImages(std::move(sources), reading.folder), *reading.images, ids);
+  return images.empty() ? nullptr : std::make_shared<const std::vector<RowImage>>(std::move(images));
+}
+
 Rollout RolloutOf(const Json& record, const RolloutReading& reading) {
-  RefuseRowImages(record, "the rollout");
   if (!record.is_object()) throw InputError("is no object; wanted prompt_ids, completion_ids and rewards");
   // The last ones are results, which a run writes and computes anew.
-  RefuseOtherKeys(record, {"prompt_ids", "completion_ids", "prompt", "completion", "step", "weights_step", "group",
-                           "logprobs", "old_logprobs", "env_mask", "advantage", "rewards", "truncated", "token_rewards",
-                           "values", "returns", "token_advantages", "data_source", "solution"});
+  RefuseOtherKeys(
+      record,
+      {"prompt_ids", "completion_ids", "prompt",           "completion",  "step",     "weights_step", "group",
+       "logprobs",   "old_logprobs",   "env_mask",         "advantage",   "rewards",  "truncated",    "token_rewards",
+       "values",     "returns",        "token_advantages", "data_source", "solution", "images"});
   Rollout rollout{.prompt_ids = TokensAt(record, "prompt_ids", reading.vocabulary),
                   .completion_ids = TokensAt(record, "completion_ids", reading.vocabulary)};
+  rollout.images = ImagesOf(record, rollout.prompt_ids, reading);
   if (Has(record, "step")) rollout.step = CountAt(record, "step");
   if (Has(record, "weights_step")) rollout.weights_step = CountAt(record, "weights_step");
   rollout.group = Has(record, "group") ? CountAt(record, "group") : -1;
@@ -131,6 +149,10 @@ Json ToJson(const Rollout& rollout) {
                {"completion_ids", rollout.completion_ids},
                {"logprobs", rollout.log_probs},
                {"rewards", rewards}};
+  if (rollout.images) {
+    line["images"] = Json::array();
+    for (const RowImage& image : *rollout.images) line["images"].push_back(image.source);
+  }
   if (!rollout.written.empty()) {
     line["env_mask"] = Json::array();
     for (const bool written : rollout.written) line["env_mask"].push_back(written ? 1 : 0);
@@ -147,7 +169,15 @@ Json ToJson(const Rollout& rollout) {
   return line;
 }
 
-std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const RolloutReading& reading) {
+RolloutReading ReadingFor(const Config& config, int64_t vocabulary) {
+  return {.vocabulary = vocabulary,
+          .ends = EndTokens(config.model().path(), nullptr),
+          .images = ImageReaderOf(config.model())};
+}
+
+std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const RolloutReading& given) {
+  RolloutReading reading = given;
+  reading.folder = path.parent_path();
   const std::unique_ptr<RecordFile> records = OpenRecords(path);
   std::vector<Rollout> rollouts;
   for (int64_t i = 0; i < records->size(); ++i) {
@@ -158,7 +188,9 @@ std::vector<Rollout> ReadRollouts(const std::filesystem::path& path, const Rollo
 }
 
 std::vector<Rollout> ParseRollouts(const std::string& text, const std::filesystem::path& path,
-                                   const RolloutReading& reading) {
+                                   const RolloutReading& given) {
+  RolloutReading reading = given;
+  reading.folder = path.parent_path();
   std::vector<Rollout> rollouts;
   std::istringstream lines(text);
   int64_t number = 0;

@@ -24,6 +24,16 @@ void AddLogProbs(const Rollout& rollout, size_t prompt, std::vector<float>& samp
   }
 }
 
+// Before the tokens of its prompt.
+void AddImages(const Rollout& rollout, Row& row) {
+  if (!rollout.images) return;
+  for (RowImage image : *rollout.images) {
+    image.first += std::ssize(row.input_ids);
+    row.grids.push_back(image.grid);
+    row.images.push_back(std::move(image));
+  }
+}
+
 // One more document of the row.
 void AddCompletion(const Rollout& rollout, size_t index, int64_t shared, bool masked, Row& row) {
   row.starts.push_back(std::ssize(row.input_ids));
@@ -31,6 +41,7 @@ void AddCompletion(const Rollout& rollout, size_t index, int64_t shared, bool ma
   row.samples.push_back(std::ssize(row.samples));
   row.values.push_back(static_cast<float>(index));
   row.answer_tokens.push_back(masked ? 0 : WrittenTokens(rollout));
+  if (shared == 0) AddImages(rollout, row);  // otherwise they are there, as the prompt is
   row.input_ids.insert(row.input_ids.end(), rollout.prompt_ids.begin() + shared, rollout.prompt_ids.end());
   row.labels.resize(row.input_ids.size(), kNotTrained);
   AddLogProbs(rollout, rollout.prompt_ids.size() - static_cast<size_t>(shared), row.sampled);

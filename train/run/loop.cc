@@ -1,7 +1,6 @@
 #include "train/run/loop.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -22,9 +21,9 @@
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
-#include "parallel/graph/costs.h"
 #include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
+#include "train/evaluation/answer_metrics.h"
 #include "train/evaluation/best_evaluation.h"
 #include "train/evaluation/predictions.h"
 #include "train/methods/method.h"
@@ -33,7 +32,10 @@
 #include "train/run/initial_weights.h"
 #include "train/run/output_lock.h"
 #include "train/run/run_inputs.h"
+#include "train/run/step_speed.h"
+#include "train/run/update_check.h"
 #include "train/states/averaged_weights.h"
+#include "train/states/pooling_files.h"
 #include "train/states/run_header.h"
 #include "train/states/run_record.h"
 #include "train/states/run_saver.h"
@@ -80,13 +82,15 @@ class Run {
     method_->Prepare();
     others_ = method_->others();
     if (job.rank() == 0) WarnUnused(config_, graph_);
-    saver_.emplace(trainer_, job,
-                   RunSaverOptions{.output = directory_,
-                                   .model = config_.model().path(),
-                                   .keep = config_.save().keep(),
-                                   .weights_only = config_.save().weights_only(),
-                                   .trained_only = graph_.adapter.has_value(),
-                                   .header = HeaderOf(config_, graph_, inputs.plan, job.world())});
+    saver_.emplace(
+        trainer_, job,
+        RunSaverOptions{.output = directory_,
+                        .model = config_.model().path(),
+                        .keep = config_.save().keep(),
+                        .weights_only = config_.save().weights_only(),
+                        .trained_only = graph_.adapter.has_value(),
+                        .header = HeaderOf(config_, graph_, inputs.plan, job.world()),
+                        .files = PoolingFiles(config_, std::get<HeadSpec>(graph_.layers.back().spec).hidden)});
     for (const SavedModel& model : others_) {
       const bool states = model.trainer != nullptr && !config_.save().weights_only();
       saver_->Add(model.what.saved_as, *model.session, states ? &model.trainer->optimizer() : nullptr);
@@ -224,12 +228,13 @@ class Run {
     logged.mtp_loss = trainer_.mtp_losses();
     logged.grad_norm = report.norm;
     const GradientReport of_others = FinishOtherGradients(logged.metrics);
-    logged.skipped = WhyNoUpdate(step, logged.loss, of_others.finite ? report : of_others);
+    logged.skipped = WhyNoUpdate(config_, step, logged.loss, of_others.finite ? report : of_others);
     UpdateModels(logged.learning_rate, logged.skipped.empty());
     method_->AfterUpdate(step);
     logged.experts = Balance(logged.skipped.empty());
     logged.step_seconds = SecondsSince(start);
-    AddSpeed(*result.rows, result.chosen, logged);
+    AddSpeed(graph_, *result.rows, result.chosen, peak_rate_, logged);
+    logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
     if (EvaluatesAt(step)) logged.evaluation = Evaluate(step);
     logged.elapsed_seconds = SecondsSince(start_);
     logged.steps_here = step - start_at_.step;
@@ -320,22 +325,6 @@ class Run {
     return evaluation ? evaluation->criterion() : std::nullopt;
   }
 
-  void AddSpeed(const RowSource& rows, const std::vector<int64_t>& batch, LoggedStep& logged) const {
-    double flops = 0;
-    int64_t all_tokens = 0;
-    for (const int64_t row : batch) {
-      const int64_t length = rows.Length(row);
-      logged.tokens += rows.Trained(row);
-      all_tokens += length;
-      const RowExtent extent = rows.Extent(row);
-      logged.samples += std::ssize(extent.documents);
-      flops += ModelFlops(graph_, extent);
-    }
-    logged.tokens_per_second = static_cast<double>(all_tokens) / logged.step_seconds;
-    logged.mfu = flops / logged.step_seconds / peak_rate_;
-    logged.memory_gib = static_cast<double>(trainer_.tensors().peak_bytes()) / (1 << 30);
-  }
-
   GradientReport FinishGradients() {
     const Span span(trace_.get(), "compute", "finish gradients");
     return trainer_.FinishGradients();
@@ -356,21 +345,6 @@ class Run {
   void WriteHeatMap() {
     if (job_.rank() != 0 || balance_.empty()) return;
     WriteAtomicFile(directory_ / "experts.svg", balance_.HeatMap());
-  }
-
-  // Empty if the numbers are finite. The same on all ranks.
-  std::string WhyNoUpdate(int64_t step, double loss, const GradientReport& report) const {
-    if (report.finite && std::isfinite(loss)) return {};
-    const std::string why = report.finite ? Concat("the loss is ", loss) : "gradient of " + report.source;
-    if (config_.optimizer().update() == UPDATE_IN_BACKWARD) {
-      throw RuntimeError("step ", step, ": not finite: ", why,
-                         "; with optimizer.update in_backward the weights in memory were updated by it, and nothing is "
-                         "saved: go on from the last checkpoint with a lower optimizer.lr or without this option");
-    }
-    if (config_.run().on_nonfinite() == ON_NONFINITE_SKIP) return why;
-    throw RuntimeError("step ", step, ": not finite: ", why,
-                       "; nothing was updated. Check the data of this step, lower optimizer.lr, or set "
-                       "run.on_nonfinite to skip");
   }
 
   void WriteTrace();
@@ -423,7 +397,10 @@ void RunTraining(const Config& config, const LayerGraph& graph, const RunPlan& p
                  std::unique_ptr<Method> method, const RunOptions& options) {
   RefuseUnsupported(config);
   RefuseNoOutput(config);
-  if (job.rank() == 0) CheckReportPackages(config.log());
+  if (job.rank() == 0) {
+    CheckReportPackages(config.log());
+    CheckMetricCode(config.eval());
+  }
   const ScreenOptions screen = ScreenOf(job.under_mpi(), options.report);
   WithTorchErrors(
       [&] {

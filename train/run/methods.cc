@@ -8,6 +8,7 @@
 #include "train/methods/distillation/distillation.h"
 #include "train/methods/policy/policy_steps.h"
 #include "train/methods/preference/preference_steps.h"
+#include "train/methods/retrieval/retrieval_steps.h"
 #include "train/methods/tokens.h"
 
 namespace trireme {
@@ -19,10 +20,9 @@ struct Maker {
 };
 
 constexpr Maker kMakers[] = {
-    {MethodKind::kTokens, MakeTokensMethod},
-    {MethodKind::kPreference, MakePreferenceMethod},
-    {MethodKind::kPolicy, MakePolicyMethod},
-    {MethodKind::kDistillation, MakeDistillationMethod},
+    {MethodKind::kTokens, MakeTokensMethod},       {MethodKind::kPreference, MakePreferenceMethod},
+    {MethodKind::kPolicy, MakePolicyMethod},       {MethodKind::kDistillation, MakeDistillationMethod},
+    {MethodKind::kRetrieval, MakeRetrievalMethod},
 };
 
 }  // namespace

@@ -6,9 +6,23 @@
 #include "checkpoint/packed_format.h"
 #include "core/base/file.h"
 #include "models/reward_model.h"
+#include "models/text_labels.h"
 #include "parallel/graph/parameters.h"
+#include "stages/retrieval_check.h"
 
 namespace trireme {
+namespace {
+
+// The config.json that the trained model has, from that of the model which training started from.
+std::string ConfigFor(const Config& config, const LayerGraph& graph, const std::string& text) {
+  const std::string& model = config.model().path();
+  if (HeadOf(config) == HeadKind::kVector) return VectorModelConfig(text, model);
+  if (!HasValueHead(graph)) return text;
+  if (FactsOf(config).records != Records::kLabelled) return RewardModelConfig(text, model);
+  return ClassifierConfig(text, model, LabelNamesOf(config.retrieval(), model), ProblemTypeOf(config.retrieval()));
+}
+
+}  // namespace
 
 checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, const RunPlan& plan, int world) {
   checkpoint::Manifest header;
@@ -17,9 +31,7 @@ checkpoint::Manifest HeaderOf(const Config& config, const LayerGraph& graph, con
   header.set_model_config(
       WithoutQuantisation(ReadTextFile(config.model().path() + "/config.json"), config.model().path()));
   // An adapter's is that of its base.
-  if (HasValueHead(graph) && !graph.adapter) {
-    header.set_model_config(RewardModelConfig(header.model_config(), config.model().path()));
-  }
+  if (!graph.adapter) header.set_model_config(ConfigFor(config, graph, header.model_config()));
   if (graph.adapter) header.set_adapter_config(AdapterConfigText(*graph.adapter, config.model().path()));
   const ParallelConfig& parallel = config.parallel();
   checkpoint::Layout& layout = *header.mutable_layout();

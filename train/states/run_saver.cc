@@ -7,6 +7,7 @@
 #include "checkpoint/store_writer.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/io/atomic_file.h"
 #include "train/states/run_header.h"
 
 namespace trireme {
@@ -79,6 +80,10 @@ bool RunSaver::Commit(const std::filesystem::path& directory, const Saved& saved
   CarryOptions carried;
   if (!saved.header.model_config().empty()) carried.config = saved.header.model_config();
   CarryFiles(saved.model, PartOf(directory), carried);
+  for (const auto& [path, text] : saved.folder.empty() ? options_.files : std::map<std::string, std::string>()) {
+    std::filesystem::create_directories((PartOf(directory) / path).parent_path());
+    WriteAtomicFile(PartOf(directory) / path, text);
+  }
   checkpoint::Manifest header = saved.header;
   *header.mutable_progress() = progress;
   CommitCheckpoint(directory, job_.world(), std::move(header));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct RunSaverOptions {
   bool weights_only = false;     // without the optimizer's states: not to resume from
   bool trained_only = false;     // untrained weights are stored elsewhere, as the base of an adapter
   checkpoint::Manifest header;   // what all checkpoints of the run have in common
+  std::map<std::string, std::string> files =
+      {};  // texts by path that are written beside the model's, or in their place
 };
 
 class RunSaver {

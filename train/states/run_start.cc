@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/megatron/checkpoint.h"
 #include "checkpoint/run_checkpoints.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -20,6 +21,9 @@
 
 namespace trireme {
 namespace {
+
+// Another system's run has no position in the data that says anything here.
+bool IsOfThisSystem(const checkpoint::DataPosition& data) { return data.global_batch() > 0; }
 
 bool IsSame(const std::filesystem::path& a, const std::filesystem::path& b) {
   std::error_code ignored;
@@ -61,7 +65,8 @@ RunStart FindStart(const Config& config, std::vector<std::string>* passed_over) 
     start.checkpoint = newest->path;
   } else {
     if (!IsCheckpoint(resume)) {
-      throw InputError("run.resume: ", resume, " is not a checkpoint; set auto, never or a run's checkpoint-N");
+      throw InputError("run.resume: ", resume, " is not a checkpoint; set auto, never or a run's checkpoint-N",
+                       IsMegatron(resume) ? "; trireme convert --as checkpoint --optimizer makes one of it" : "");
     }
     start.checkpoint = resume;
   }
@@ -120,6 +125,11 @@ RunStart PrepareRun(const Config& config, Job& job) {
   }
   job.Barrier();  // all ranks have checked
   if (job.rank() == 0) {
+    if (start.step > 0 && !IsOfThisSystem(start.progress.data())) {
+      TRIREME_LOG(INFO) << start.checkpoint->string()
+                        << " is of another system's run, whose position in the data is not "
+                        << "known: the next step takes the rows of step " << start.step + 1 << " of this run";
+    }
     for (const std::string& why : passed_over) TRIREME_LOG(WARNING) << "skipped: " << why;
     for (const RunCheckpoint& one : damaged) {
       RenameAndSync(one.path, one.path.string() + ".damaged");
@@ -131,6 +141,7 @@ RunStart PrepareRun(const Config& config, Job& job) {
 
 void CheckSameData(const checkpoint::DataPosition& saved, const checkpoint::DataPosition& now,
                    const std::filesystem::path& checkpoint, const Config& config) {
+  if (!IsOfThisSystem(saved)) return;
   const auto want = [&](const char* what, auto was, auto is) {
     if (was == is) return;
     throw InputError(checkpoint.string(), ": was trained with ", what, " ", was, ", this run has ", is,

@@ -17,11 +17,13 @@
 
 #include "core/base/error.h"
 #include "core/base/rounding.h"
-#include "core/io/content_digest.h"
 #include "core/tensor/device_copies.h"
+#include "data/model_images.h"
 #include "data/row_images.h"
 #include "parallel/objectives/answer_facts.h"
 #include "parallel/objectives/policy_facts.h"
+#include "parallel/objectives/text_facts.h"
+#include "parallel/pass/shared_image_positions.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +38,18 @@ at::Tensor PatchesOf(const Row& row, int64_t count) {
       const_cast<float*>(row.patches->data()), {count, elements}, [kept = row.patches](void*) {}, at::kFloat);
 }
 
+// Where a row says where its images begin, other placeholders are text, which a model may have written: no token here.
+std::vector<int64_t> TokensAsSeen(const Row& row, const ImageTokens& kind) {
+  std::vector<int64_t> tokens = row.input_ids;
+  if (row.images.empty()) return tokens;
+  std::ranges::replace(tokens, kind.placeholder, int64_t{-1});
+  for (const RowImage& image : row.images) {
+    const auto begin = static_cast<std::ptrdiff_t>(image.first);
+    std::copy_n(row.input_ids.begin() + begin, image.grid.tokens(kind.merge), tokens.begin() + begin);
+  }
+  return tokens;
+}
+
 // All tokens of the rows, before they are split over context-parallel ranks.
 struct WholeRows {
   int64_t rows, length;
@@ -44,6 +58,7 @@ struct WholeRows {
   std::vector<Document> documents;
   std::vector<int64_t> samples;  // of each document
   AnswerFacts answers;
+  std::vector<double> values;  // of documents that are no answers
   at::Tensor image_token;  // [rows · length]: which token of the images it is, -1: none; undefined: no row has images
   std::vector<ImageGrid> grids;
   std::vector<ContentDigest> contents;                        // of each image, where they are told
@@ -94,15 +109,16 @@ struct WholeRows {
   // After Fill. Rows without images keep the positions that they have, three times.
   void FillImages(int64_t index, const Row& row, const ImageTokens& kind) {
     if (row.grids.empty()) return;
-    TRIREME_CHECK(row.shared.empty()) << "documents with images share a prompt";
     if (!image_token.defined()) image_token = at::full({rows * length}, -1, at::kLong);
     const auto tokens = static_cast<int64_t>(row.input_ids.size());
-    const std::vector<int64_t> found = PackedImagePositions(row.input_ids, DocumentLengths(row), row.grids, kind);
-    own_positions.emplace_back(index, at::tensor(found, at::kLong).view({3, tokens}));
+    const PlacedImageTokens placed =
+        PlaceImageTokens(TokensAsSeen(row, kind), DocumentLengths(row), row.shared, row.grids, kind);
+    own_positions.emplace_back(index, at::tensor(placed.positions, at::kLong).view({3, tokens}));
     int64_t* token_of = image_token.data_ptr<int64_t>() + index * length;
     for (int64_t i = 0; i < tokens; ++i) {
-      if (row.input_ids[i] == kind.placeholder) token_of[i] = image_tokens++;
+      if (placed.image_token[i] >= 0) token_of[i] = image_tokens + placed.image_token[i];
     }
+    for (const ImageGrid& grid : row.grids) image_tokens += grid.tokens(kind.merge);
     grids.insert(grids.end(), row.grids.begin(), row.grids.end());
     int64_t count = 0;
     for (const ImageGrid& grid : row.grids) count += grid.patches();
@@ -110,9 +126,7 @@ struct WholeRows {
   }
 
   void FillContents(const Row& row) {
-    for (const auto& [source, grid, first] : row.images) {
-      contents.push_back(DigestOfContent({source, std::to_string(grid.height), std::to_string(grid.width)}));
-    }
+    for (const RowImage& image : row.images) contents.push_back(ContentOf(image));
   }
 
   at::Tensor ImagePositionsOfRows() const {
@@ -122,6 +136,7 @@ struct WholeRows {
   }
 
   void FillAnswers(const Row& row) {
+    if (row.answer_tokens.empty()) values.insert(values.end(), row.values.begin(), row.values.end());
     for (size_t i = 0; i < row.answer_tokens.size(); ++i) {
       answers.tokens.push_back(row.answer_tokens[i]);
       answers.values.push_back(row.values[i]);
@@ -188,6 +203,7 @@ struct WholeRows {
   PassInput On(const std::shared_ptr<const ContextPlan>& plan) const {
     PassInput batch{.rows = rows, .length = plan->local_length(), .context = plan, .samples = samples};
     if (!answers.tokens.empty()) batch.facts.Edit<AnswerFacts>() = answers;
+    if (!values.empty()) batch.facts.Edit<TextFacts>().values = values;
     const at::Tensor mine = at::tensor(plan->LocalTokens(), at::kLong);
     batch.tokens = tokens.index_select(0, mine);
     batch.labels = labels.index_select(0, mine);

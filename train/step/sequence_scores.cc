@@ -29,15 +29,14 @@ void AddScores(const PassBatch& batch, const Session& session, std::vector<float
 
 }  // namespace
 
-std::vector<double> SequenceScoresOf(Session& session, const std::vector<Row>& rows) {
+std::vector<double> SequenceScoresOf(Session& session, const RowSource& rows) {
   const std::unique_ptr<Objective> objective = MakeObjective("rm");
-  const RowList source(rows);
   const int64_t global_batch = session.config().run().global_batch();
   std::vector<double> all;
-  for (int64_t first = 0; first < source.size(); first += global_batch) {
-    std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, source.size() - first)));
+  for (int64_t first = 0; first < rows.size(); first += global_batch) {
+    std::vector<int64_t> chosen(static_cast<size_t>(std::min(global_batch, rows.size() - first)));
     std::iota(chosen.begin(), chosen.end(), first);
-    PassBatch batch(MakePassInputs(source, chosen, ShapeOf(session)),
+    PassBatch batch(MakePassInputs(rows, chosen, ShapeOf(session)),
                     {.objective = objective.get(), .differentiate = false, .wants = {.sequence_scores = true}});
     session.RunForward(batch);
     std::vector<float> slots(chosen.size(), 0.0F);

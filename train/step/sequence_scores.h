@@ -10,6 +10,6 @@ namespace trireme {
 
 // In the order of the rows, the same on every rank. A global batch at a time; the session's model has a value head.
 // Collective.
-std::vector<double> SequenceScoresOf(Session& session, const std::vector<Row>& rows);
+std::vector<double> SequenceScoresOf(Session& session, const RowSource& rows);
 
 }  // namespace trireme

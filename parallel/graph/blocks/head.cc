@@ -1,6 +1,6 @@
 // The head: norm and logits, for the next token and for the tokens of multi-token prediction. The loss is
-// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token. Of a policy of PPO:
-// a value head beside the logits.
+// computed from one chunk of the logits at a time. Of a reward model: norm and one score per token; of a classifier
+// a score for each label. Of an embedding model: the norm alone. Of a policy of PPO: a value head beside the logits.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -16,15 +16,15 @@ class Head : public LayerBlock {
 
   void Declare(Declarer& declare) const override {
     if (spec_.mtp_depths == 0) declare.Norm("norm.weight", spec_.hidden, spec_.norm_offset);
-    if (spec_.scores) return declare.OnAllTokens("score.weight", 1, spec_.hidden);
+    if (IsMissing()) return;
+    if (spec_.scores) return declare.OnAllTokens("score.weight", spec_.vocabulary, spec_.hidden);
     if (!spec_.tied) declare.Vocabulary("logits.weight", spec_.vocabulary, spec_.hidden);
     if (spec_.values) declare.ValueHead("value", spec_.hidden);
   }
 
   // Whether tied or not.
   int64_t MatMulParameters() const override {
-    return (1 + spec_.mtp_depths) * spec_.hidden * (spec_.scores ? 1 : spec_.vocabulary) +
-           (spec_.values ? spec_.hidden : 0);
+    return (1 + spec_.mtp_depths) * spec_.hidden * spec_.vocabulary + (spec_.values ? spec_.hidden : 0);
   }
 
   // Its input and that input's gradient, for each predicted token; never recomputed.
@@ -50,12 +50,15 @@ class Head : public LayerBlock {
   }
 
   std::string ToText() const override {
-    if (spec_.scores) return Concat("value head ", spec_.hidden, " > 1");
+    if (IsMissing()) return Concat("vectors of ", spec_.hidden);
+    if (spec_.scores) return Concat("value head ", spec_.hidden, " > ", spec_.vocabulary);
     return Concat("head ", spec_.hidden, " > ", spec_.vocabulary, spec_.tied ? ", tied to the embedding" : "",
                   spec_.normalised ? ", rows of length 1" : "", spec_.values ? ", with a value head" : "");
   }
 
  private:
+  bool IsMissing() const { return spec_.scores && spec_.vocabulary == 0; }  // hidden states are taken as they are
+
   const HeadSpec spec_;
 };
 

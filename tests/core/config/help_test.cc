@@ -77,8 +77,8 @@ TEST(WrappedTest, BreaksBetweenWords) {
 
 TEST(HelpTest, ADefaultThatDependsOnTheStageIsShownWithItsStages) {
   EXPECT_NE(InOneLine(ConfigHelp())
-                .find("data.packing (true or false; default true; in stages sft, dpo, kto, orpo, simpo, cpo, rm and "
-                      "bco false)"),
+                .find("data.packing (true or false; default true; in stages sft, dpo, kto, orpo, simpo, cpo, rm, "
+                      "bco, embedding, reranker and classification false)"),
             std::string::npos);
 }
 

@@ -194,7 +194,7 @@ const ErrorCase kFileCases[] = {
      "stage: sftt\nparallel:\n  tensr: 2\n  zero: 9\nrun: {seed: x}\nrun: {}\n",
      {"save.keep=-1", "nothing"},
      "run.yaml:1: stage: wanted one of pt, sft, dpo, kto, orpo, simpo, cpo, rm, grpo, rloo, reinforce_plus_plus, gkd, "
-     "ppo, bco, found 'sftt'\n"
+     "ppo, bco, embedding, reranker, classification, found 'sftt'\n"
      "run.yaml:3: parallel.tensr: unknown key; did you mean parallel.tensor?\n"
      "run.yaml:4: parallel.zero: wanted an integer from 0 to 3, found '9'\n"
      "run.yaml:5: run.seed: wanted an integer of 0 or more, found 'x'\n"
@@ -258,7 +258,7 @@ const ErrorCase kSetCases[] = {
      {"frobnicate.it=2"},
      "--set frobnicate.it=2: unknown key; known keys here: device, stage, model, tuning, data, parallel, "
      "memory, optimizer, run, comm, ops, experts, multi_token_prediction, reference, preference, rl, distillation, "
-     "reference_sync, loss, eval, save, log"},
+     "reference_sync, retrieval, loss, eval, save, log"},
     {"SecondIsWrong",
      "",
      {"run.seed=1", "parallel.tensor=x"},

@@ -45,7 +45,8 @@ TEST(LoadTest, ValuesOfEachKind) {
 }
 
 TEST(LoadTest, PackingIsOnByDefaultWhereABatchIsNotCountedInSamples) {
-  const std::set<std::string> without = {"sft", "dpo", "kto", "orpo", "simpo", "cpo", "rm", "bco"};
+  const std::set<std::string> without = {"sft", "dpo", "kto",       "orpo",     "simpo",         "cpo",
+                                         "rm",  "bco", "embedding", "reranker", "classification"};
   for (const std::string& stage : SpellingsOf(*Stage_descriptor())) {
     const std::string text = "stage: " + stage + "\n";
     EXPECT_EQ(ParseConfig(text, "x").data().packing(), without.count(stage) == 0) << stage;

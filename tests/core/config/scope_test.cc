@@ -139,6 +139,11 @@ TEST(KeyScopes, SayTheKeyItsValueWhyAndWhatToDo) {
       {{"log.name=first"}, "log.name = first has no part in this run: log.report_to is empty; leave it out"},
       {{"stage=bco", "preference.loss=[kto]"},
        "preference.loss = [kto] is for stages dpo, kto, simpo and cpo, not bco; leave it out"},
+      {{"stage=reranker", "retrieval.temperature=2"}, ""},
+      {{"stage=reranker", "retrieval.loss=cosent"},
+       "retrieval.loss = cosent is for stage embedding, not reranker; leave it out"},
+      {{"stage=embedding", "retrieval.loss=cosent", "retrieval.in_batch=false"},
+       "retrieval.in_batch = false is for retrieval.loss infonce, not cosent; leave it out"},
       {{"stage=bco", "preference.beta=0.5", "preference.precompute_ref_log_probs=true"}, ""},
       {{"stage=gkd", "rl.temperature=0.5"}, ""},
       {{"stage=dpo", "preference.discopop_tau=0.1", "preference.loss=[sigmoid, discopop]"}, ""}};
@@ -161,6 +166,7 @@ TEST(KeyScopes, AGroupIsTheStagesThatStateIt) {
   EXPECT_EQ(StagesOf("reference, gkd"),
             (Names{"dpo", "kto", "grpo", "rloo", "reinforce_plus_plus", "ppo", "bco", "gkd"}));
   EXPECT_EQ(StagesOf("stored_reference"), (Names{"dpo", "kto", "bco"}));
+  EXPECT_EQ(StagesOf("retrieval"), (Names{"embedding", "reranker", "classification"}));
 }
 
 TEST(KeyScopes, AreInTheManual) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "parallel/pass/shared_image_positions.h"
 
 namespace trireme {
 namespace {
@@ -132,6 +133,63 @@ TEST(ImagePositions, RefuseWhatDoesNotFit) {
   EXPECT_NE(Complaint(row).find("multiples of 2"), std::string::npos) << Complaint(row);
   row.grids = {{2, 2, 4}};
   EXPECT_NE(Complaint(row).find("2 frames"), std::string::npos) << Complaint(row);
+}
+
+// Documents that share their beginning are placed as if each had it, and its images are there once.
+TEST(ImagePositions, OfDocumentsThatShareTheirBeginning) {
+  const ImageTokens kind{.placeholder = 9, .merge = 2};
+  const ImageGrid small{1, 2, 4}, large{1, 4, 4};  // of 2 and 4 tokens
+  const std::vector<int64_t> prompt = {1, 9, 9, 2, 9, 9, 9, 9, 3}, chosen = {4, 5}, rejected = {6};
+  for (const size_t shared : {size_t{8}, size_t{5}, size_t{4}, size_t{3}, size_t{1}, size_t{0}}) {
+    std::vector<int64_t> tokens = prompt;
+    tokens.insert(tokens.end(), chosen.begin(), chosen.end());
+    const auto first = static_cast<int64_t>(tokens.size());
+    tokens.insert(tokens.end(), prompt.begin() + static_cast<std::ptrdiff_t>(shared), prompt.end());
+    tokens.insert(tokens.end(), rejected.begin(), rejected.end());
+    const int64_t second = std::ssize(tokens) - first;
+    tokens.insert(tokens.end(), {9, 9, 7});  // one more, with an image of its own
+    std::vector<ImageGrid> grids = {small, large};
+    if (shared <= 4) grids.push_back(large);
+    if (shared <= 1) grids.insert(grids.begin() + 2, small);
+    grids.push_back(small);
+    const PlacedImageTokens placed =
+        PlaceImageTokens(tokens, std::vector<int64_t>{first, second, 3},
+                         std::vector<int64_t>{0, static_cast<int64_t>(shared), 0}, grids, kind);
+    std::vector<int64_t> alone = prompt;
+    alone.insert(alone.end(), rejected.begin(), rejected.end());
+    const std::vector<ImageGrid> both = {small, large};
+    const std::vector<int64_t> wanted = ImagePositions(alone, both, kind);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      for (int64_t i = 0; i < second; ++i) {
+        EXPECT_EQ(placed.positions[axis * tokens.size() + static_cast<size_t>(first + i)],
+                  wanted[axis * alone.size() + shared + static_cast<size_t>(i)])
+            << "shared " << shared << ", axis " << axis << ", token " << i;
+      }
+    }
+    // Numbers of tokens of images rise by one, except where an image is continued from the shared beginning.
+    EXPECT_EQ(placed.image_token[1], 0);
+    EXPECT_EQ(placed.image_token[7], 5);
+    EXPECT_EQ(placed.image_token[8], -1);
+    if (shared == 5) {
+      EXPECT_EQ(placed.image_token[static_cast<size_t>(first)], 3) << "the rest of an image that is cut";
+    }
+    if (shared == 4) {
+      EXPECT_EQ(placed.image_token[static_cast<size_t>(first)], 6) << "an image again";
+    }
+    int64_t all = 0;
+    for (const ImageGrid& grid : grids) all += grid.tokens(kind.merge);
+    EXPECT_EQ(placed.image_token[tokens.size() - 3], all - 2);
+    EXPECT_EQ(placed.image_token[tokens.size() - 2], all - 1);
+  }
+}
+
+TEST(ImagePositions, OfDocumentsWithTooManyOrTooFewImages) {
+  const ImageTokens kind{.placeholder = 9, .merge = 2};
+  const std::vector<int64_t> tokens = {1, 9, 9, 3, 4, 3, 5}, lengths = {5, 2}, shared = {0, 3};
+  const std::vector<ImageGrid> two(2, {1, 2, 4});
+  EXPECT_NO_THROW(PlaceImageTokens(tokens, lengths, shared, std::span(two).first(1), kind));
+  EXPECT_THROW(PlaceImageTokens(tokens, lengths, shared, two, kind), Error);
+  EXPECT_THROW(PlaceImageTokens(tokens, lengths, shared, {}, kind), Error);
 }
 
 }  // namespace

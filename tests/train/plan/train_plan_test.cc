@@ -270,15 +270,15 @@ TEST_F(TrainPlanTest, RefusesMissingFiles) {
 
 TEST_F(TrainPlanTest, RefusesAnUnknownModel) {
   WriteModel("gpt2");
-  ExpectRefused(
-      folder_ +
-          "/model/config.json: model_type 'gpt2' is not supported; supported: baichuan, deepseek_v2, deepseek_v3, "
-          "ernie4_5, ernie4_5_moe, gemma2, gemma3_text, glm4, glm4_moe, gpt_oss, granite, hunyuan_v1_dense, "
-          "hunyuan_v1_moe, internlm2, internlm3, internvl, kimi_k2, llama, minicpm, minicpm3, minimax_m2, ministral, "
-          "mistral, mixtral, olmo2, olmo3, phi3, "
-          "qwen2, qwen2_5_vl, qwen2_moe, qwen3, qwen3_5, qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, "
-          "qwen3_next, qwen3_vl, qwen3_vl_moe",
-      1, {});
+  ExpectRefused(folder_ +
+                    "/model/config.json: model_type 'gpt2' is not supported; supported: "
+                    "baichuan, bailing_moe, bailing_moe_v2, deepseek_v2, deepseek_v3, dots1, ernie4_5, ernie4_5_moe, "
+                    "exaone4, exaone_moe, gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, glm4_moe_lite, gpt_oss, "
+                    "granite, hunyuan_v1_dense, hunyuan_v1_moe, hy_v3, internlm2, internlm3, internvl, kimi_k2, llama, "
+                    "minicpm, minicpm3, minimax_m2, ministral, mistral, mixtral, olmo2, olmo3, olmoe, phi3, qwen2, "
+                    "qwen2_5_vl, qwen2_moe, qwen3, qwen3_5, qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, "
+                    "qwen3_next, qwen3_vl, qwen3_vl_moe, seed_oss, smollm3, solar_open",
+                1, {});
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ std::vector<Rollout> DistillationRollouts::Given(const std::vector<int64_t>& pro
   std::vector<Rollout> rollouts;
   for (const int64_t index : prompts) {
     const PolicyPrompt& prompt = sampler_.prompts().at(index);
-    rollouts.push_back({.prompt = prompt.text, .prompt_ids = prompt.ids, .completion_ids = prompt.answer});
+    rollouts.push_back(
+        {.prompt = prompt.text, .prompt_ids = prompt.ids, .images = prompt.images, .completion_ids = prompt.answer});
   }
   return rollouts;
 }

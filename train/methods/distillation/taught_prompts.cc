@@ -1,5 +1,6 @@
 #include "train/methods/distillation/taught_prompts.h"
 
+#include "data/rows_without_patches.h"
 #include "stages/distillation_check.h"
 
 namespace trireme {
@@ -22,7 +23,7 @@ Config OneAnswerPerRow(const Config& config) {
 
 Prompts OpenTaught(const Config& config, const DataPlace& place) {
   CheckHasPrompts(config);
-  const DataSets read = OpenDataSets(OneAnswerPerRow(config), place);
+  const DataSets read = OpenDataSetsWithoutPatches(OneAnswerPerRow(config), place);
   const auto taught = std::make_shared<PromptSet>(config, *read.train, DistillationSamples(config));
   Prompts prompts{.data = {.train = taught->AsRows(), .valid = nullptr, .samples = taught->size()},
                   .replay = {},

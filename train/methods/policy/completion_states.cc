@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "parallel/objectives/answer_facts.h"
-#include "parallel/tensor/collectives.h"
 
 namespace trireme {
 
@@ -65,19 +64,6 @@ TokenNumbers ZerosFor(std::span<const Rollout> rollouts, size_t more) {
   TokenNumbers table;
   for (const Rollout& rollout : rollouts) table.emplace_back(rollout.completion_ids.size() + more, 0.0F);
   return table;
-}
-
-void SumOverRanks(TokenNumbers& table, Session& session) {
-  std::vector<float> flat;
-  for (const std::vector<float>& row : table) flat.insert(flat.end(), row.begin(), row.end());
-  const at::Tensor sums = at::tensor(flat, at::kFloat).to(session.tensors().torch());
-  AllReduce(sums, session.world());
-  const at::Tensor host = sums.to(at::kCPU);
-  const float* next = host.data_ptr<float>();
-  for (std::vector<float>& row : table) {
-    std::copy_n(next, row.size(), row.begin());
-    next += row.size();
-  }
 }
 
 }  // namespace trireme

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "parallel/pass/pass_input.h"
-#include "session/session.h"
 #include "train/rollouts/gae.h"
 #include "train/rollouts/rollout.h"
 
@@ -41,7 +40,5 @@ class CompletionStates {
 
 // A row for each completion with `more` numbers than it has tokens, all 0.
 TokenNumbers ZerosFor(std::span<const Rollout> rollouts, size_t more);
-// Over all ranks of the session. Collective.
-void SumOverRanks(TokenNumbers& table, Session& session);
 
 }  // namespace trireme

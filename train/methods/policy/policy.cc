@@ -9,6 +9,8 @@
 
 #include "core/base/error.h"
 #include "data/answer_rows.h"
+#include "data/image_rows.h"
+#include "data/model_images.h"
 #include "parallel/objectives/answer_facts.h"
 #include "parallel/objectives/policy_facts.h"
 #include "parallel/objectives/policy_losses.h"
@@ -20,6 +22,7 @@
 #include "stages/stage.h"
 #include "train/rollouts/replay.h"
 #include "train/rollouts/rollout_metrics.h"
+#include "train/step/rank_sums.h"
 
 namespace trireme {
 namespace {
@@ -39,6 +42,31 @@ std::vector<PassOutput> ForwardOf(Session& model, const std::vector<PassInput>& 
 std::vector<float> Trained(const at::Tensor& by_label, const PassInput& input) {
   const at::Tensor host = by_label.index_select(0, input.trained).to(at::kCPU).contiguous();
   return {host.data_ptr<float>(), host.data_ptr<float>() + host.numel()};
+}
+
+bool SeeAlike(const LayerGraph& a, const LayerGraph& b) {
+  if (!a.images || !b.images) return a.images.has_value() == b.images.has_value();
+  return a.images->placeholder == b.images->placeholder && a.images->merge == b.images->merge &&
+         a.images->elements == b.images->elements && a.images->tile == b.images->tile;
+}
+
+// All models of a run read the same patches.
+void CheckSeesAlike(const Session& own, const Session& other, const char* what) {
+  if (SeeAlike(own.graph(), other.graph())) return;
+  throw InputError(
+      what, ": ", other.config().model().path(), " does not see images as ", own.config().model().path(),
+      " does: ", other.graph().images ? "its patches or placeholders are others" : "it has no vision tower",
+      "; prompts with images need models with the same kind of tower");
+}
+
+bool HaveImages(std::span<const Rollout> rollouts) {
+  return std::ranges::any_of(rollouts, [](const Rollout& one) { return one.images != nullptr; });
+}
+
+// Rows of completions of which any has images, with their patches.
+Rows WithPatches(Rows rows, const Config& config) {
+  return ImageRows(std::move(rows), ImageReaderOf(config.model()),
+                   static_cast<size_t>(config.data().image_cache_mb()) << 20);
 }
 
 // A bound that the same values reach as reach torch.quantile, which is linear between the two values next to it:
@@ -62,13 +90,6 @@ PolicyPass::PolicyPass(Trainer& trainer, const std::optional<std::filesystem::pa
   if (FactsOf(session_.config()).baseline == Baseline::kValues) ppo_ = std::make_unique<PpoPass>(session_, checkpoint);
 }
 
-std::vector<double> PolicyPass::SumOverRanks(const std::vector<double>& values) {
-  const at::Tensor sums = at::tensor(values, at::kDouble).to(at::kFloat).to(session_.tensors().torch());
-  AllReduce(sums, session_.world());
-  const at::Tensor host = sums.to(at::kCPU);
-  return {host.data_ptr<float>(), host.data_ptr<float>() + host.numel()};
-}
-
 void PolicyPass::MakeUpdates(size_t count) {
   const Config& config = session_.config();
   TRIREME_CHECK(rollouts_.size() % count == 0) << rollouts_.size() << " completions in " << count << " updates";
@@ -77,10 +98,17 @@ void PolicyPass::MakeUpdates(size_t count) {
                                   .share_prompt = config.rl().share_prompt() && CountsNoTokens(config.experts()),
                                   .mask_truncated = config.rl().mask_truncated(),
                                   .pack = config.data().packing()};
+  if (HaveImages(rollouts_)) {
+    if (reference_) {
+      reference_->Use([&](Session& model, bool) { CheckSeesAlike(session_, model, "the reference, or the teacher"); });
+    }
+    if (ppo_ && ppo_->value_model()) CheckSeesAlike(session_, ppo_->value_model()->session(), "rl.value_model");
+  }
   updates_.clear();
   double trained = 0;
   for (size_t i = 0; i < count; ++i) {
-    Update update{.rows = RowsOf(std::span(rollouts_).subspan(i * size, size), options),
+    const std::span<const Rollout> mine = std::span(rollouts_).subspan(i * size, size);
+    Update update{.rows = HaveImages(mine) ? WithPatches(RowsOf(mine, options), config) : RowsOf(mine, options),
                   .inputs = {},
                   .totals = {},
                   .first = i * size};
@@ -140,7 +168,7 @@ std::vector<double> PolicyPass::Penalties() {
       }
     }
   }
-  sums = SumOverRanks(sums);
+  sums = SumOverRanks(sums, session_);
   double tokens = 0;
   for (const Update& update : updates_) tokens += static_cast<double>(update.totals.trained);
   sampling_metrics_["kl"] = sums.back() / std::max(tokens, 1.0);
@@ -232,12 +260,12 @@ double PolicyPass::EntropyBound(const Update& update) {
   const auto rank = static_cast<size_t>(session_.job().rank());
   std::vector<double> counts(static_cast<size_t>(session_.job().world()), 0.0);
   counts[rank] = static_cast<double>(mine.size());
-  counts = SumOverRanks(counts);
+  counts = SumOverRanks(counts, session_);
   const auto first =
       static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + static_cast<int64_t>(rank), 0.0));
   std::vector<double> all(static_cast<size_t>(update.totals.trained), 0.0);
   std::copy(mine.begin(), mine.end(), all.begin() + static_cast<int64_t>(first));
-  return QuantileBound(SumOverRanks(all), 1 - session_.config().rl().top_entropy_quantile());
+  return QuantileBound(SumOverRanks(all, session_), 1 - session_.config().rl().top_entropy_quantile());
 }
 
 // How far the sampler's log-probabilities are from the trainer's, which are the same but for rounding if both are us.
@@ -255,7 +283,7 @@ void PolicyPass::AddSamplerDifference(const PassResult& result, const Update& up
       ++count;
     }
   }
-  const std::vector<double> sums = SumOverRanks({sum, count});
+  const std::vector<double> sums = SumOverRanks(std::vector<double>{sum, count}, session_);
   const at::Tensor most = at::scalar_tensor(largest, at::kFloat).to(session_.tensors().torch());
   AllReduce(most, session_.world(), ReduceOp::kMax);
   if (sums[1] == 0) return;

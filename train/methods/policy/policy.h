@@ -71,7 +71,6 @@ class PolicyPass {
   double EntropyBound(const Update& update);
   double AddValueLoss(const Update& update, double loss);
   void AddSamplerDifference(const PassResult& result, const Update& update);
-  std::vector<double> SumOverRanks(const std::vector<double>& values);
 
   Trainer& trainer_;
   Session& session_;

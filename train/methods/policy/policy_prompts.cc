@@ -19,6 +19,14 @@ namespace trireme {
 
 namespace {
 
+void RefuseImages(const PromptSet& prompts, const std::string& key, const char* why) {
+  for (int64_t i = 0; i < prompts.size(); ++i) {
+    if (!prompts.at(i).images) continue;
+    throw InputError(key, ": prompt ", i + 1, " of ", prompts.keys().files, " has ", prompts.at(i).images->size(),
+                     " images, and ", why, "; leave the key out, or the images");
+  }
+}
+
 void CheckCanBeRewarded(const Config& config, const PromptSet& prompts, bool reports) {
   if (config.rl().rewards().empty()) {
     throw InputError(
@@ -26,9 +34,15 @@ void CheckCanBeRewarded(const Config& config, const PromptSet& prompts, bool rep
         "some of ",
         Join(BuiltInRewards()));
   }
-  if (!config.rl().environment().empty()) Environment(config, prompts);
+  if (!config.rl().environment().empty()) {
+    RefuseImages(prompts, "rl.environment", "turns of an environment are text");
+    Environment(config, prompts);
+  }
   for (const std::string& name : config.rl().rewards()) {
-    if (RewardModelIn(name)) continue;
+    if (RewardModelIn(name)) {
+      RefuseImages(prompts, "rl.rewards: " + name, "reward models read text");
+      continue;
+    }
     const std::unique_ptr<Reward> reward = OpenReward(name, config);
     reward->CheckPrompts(prompts);
     if (reports) reward->CheckCode(prompts);
@@ -41,8 +55,7 @@ Prompts OpenReplay(const Config& config, int64_t vocabulary) {
         "rl.sampler.weights has no part in this run: rl.rollouts ", config.rl().rollouts(),
         " is a file, whose completions are there already; leave it out, or name a directory that a sampler fills");
   }
-  const auto replay = std::make_shared<Replay>(
-      config, RolloutReading{.vocabulary = vocabulary, .ends = EndTokens(config.model().path(), nullptr)});
+  const auto replay = std::make_shared<Replay>(config, ReadingFor(config, vocabulary));
   return {.data = {.train = replay->Prompts(), .valid = nullptr, .samples = replay->groups()},
           .replay = replay,
           .sampled = {}};
@@ -72,6 +85,7 @@ Prompts OpenSampled(const Config& config, const DataPlace& place) {
   }
   const auto sampled = std::make_shared<PromptSet>(config, place.vocabulary);
   CheckCanBeRewarded(config, *sampled, place.reports);
+  if (outside) RefuseImages(*sampled, "rl.sampler.endpoint", "requests to a sampler are tokens of text");
   if (outside && place.reports && sampled->size() > 0) {
     CompletionEndpoint(config,
                        {.vocabulary = place.vocabulary, .ends = EndTokens(config.model().path(), sampled->tokenizer())})

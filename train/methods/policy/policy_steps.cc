@@ -5,7 +5,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "generation/text/prompts.h"
 #include "stages/policy_check.h"
 #include "train/plan/sampling_plan.h"
 #include "train/rollouts/followed_rollouts.h"
@@ -22,10 +21,7 @@ std::shared_ptr<RolloutSource> OpenSampler(const Prompts& prompts, Trainer& trai
   Session& session = trainer.session();
   const Config& config = session.config();
   if (!FollowsRollouts(config)) return std::make_shared<SampledRollouts>(session, prompts.sampled);
-  return std::make_shared<FollowedRollouts>(
-      config,
-      RolloutReading{.vocabulary = VocabularyOf(session.graph()), .ends = EndTokens(config.model().path(), nullptr)},
-      session.job());
+  return std::make_shared<FollowedRollouts>(config, ReadingFor(config, VocabularyOf(session.graph())), session.job());
 }
 
 }  // namespace
@@ -133,14 +129,18 @@ void PolicySteps::Record() {
 }
 
 void PolicySteps::Pass(int64_t step) {
+  KeptFeatures* const kept = trainer_->model().kept_features();
+  if (kept != nullptr) kept->TakeUses();  // those of an evaluation
   const int64_t past = (step - 1) % steps_;
   if (past == 0) BeginSampling(step);
   result_ = {.loss = pass_->Pass(static_cast<size_t>(past % config_.rl().steps_per_generation())),
              .epoch = static_cast<double>(step) / static_cast<double>(steps_ * samplings_)};
+  if (kept != nullptr) kept_images_ = static_cast<double>(kept->TakeUses());
 }
 
 StepResult PolicySteps::Result() {
   result_.metrics = pass_->metrics();
+  if (kept_images_) result_.metrics["kept_images"] = *kept_images_;
   result_.rows = &pass_->rows();
   result_.chosen = AllRows(pass_->rows());
   return std::move(result_);

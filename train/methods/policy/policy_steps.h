@@ -75,6 +75,7 @@ class PolicySteps : public Method {
   std::unique_ptr<SamplerWeights> weights_;       // with rl.sampler.weights
   bool prepared_ = false;                         // the next sampling has begun
   StepResult result_;
+  std::optional<double> kept_images_;  // that did without the tower in the last step, where features are kept
   std::filesystem::path path_;
   std::optional<AppendedFile> file_;  // on rank 0, from the first sampling on
 };

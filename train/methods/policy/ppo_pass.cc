@@ -8,6 +8,7 @@
 #include "checkpoint/store_reader.h"
 #include "parallel/objectives/policy_facts.h"
 #include "stages/ppo_check.h"
+#include "train/step/rank_sums.h"
 
 namespace trireme {
 namespace {

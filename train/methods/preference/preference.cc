@@ -14,17 +14,10 @@
 #include "stages/stage.h"
 #include "train/methods/preference/sorted_answers.h"
 #include "train/step/metric_means.h"
+#include "train/step/rank_sums.h"
 
 namespace trireme {
 namespace {
-
-std::vector<double> AllReduced(std::vector<double> values, Session& session) {
-  const at::Tensor sums = at::tensor(values, at::kDouble).to(at::kFloat).to(session.tensors().torch());
-  AllReduce(sums, session.world());
-  const at::Tensor host = sums.to(at::kCPU);
-  const float* found = host.data_ptr<float>();
-  return {found, found + host.numel()};
-}
 
 void TakeReference(const std::vector<std::vector<double>>& found, std::vector<PassInput>& inputs) {
   for (size_t i = 0; i < found.size(); ++i) inputs[i].facts.Edit<AnswerFacts>().reference = found[i];
@@ -102,7 +95,7 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
   for (const PassInput& input : inputs) {
     counts[own] += speaks ? static_cast<double>(input.facts.Get<AnswerFacts>().tokens.size()) : 0;
   }
-  counts = AllReduced(std::move(counts), session_);
+  counts = SumOverRanks(counts, session_);
   const auto first = static_cast<size_t>(std::accumulate(counts.begin(), counts.begin() + own, 0.0));
 
   std::vector<double> table(static_cast<size_t>(4 * pairs), 0.0);  // by document: the policy's, then the reference's
@@ -114,7 +107,7 @@ void PreferencePass::SetRivals(std::vector<PassInput>& inputs, int64_t pairs) {
       table[static_cast<size_t>(2 * pairs) + slot] = reference.empty() ? 0 : reference[document];
     }
   }
-  table = AllReduced(std::move(table), session_);
+  table = SumOverRanks(table, session_);
   const SortedAnswers sorted({table.begin(), table.begin() + 2 * pairs}, {table.begin() + 2 * pairs, table.end()});
   slot = first;
   for (PassInput& input : inputs) {
@@ -151,7 +144,7 @@ double PreferencePass::MeanLogRatio(const std::vector<PassInput>& inputs, int64_
       sum += policy[i][document] - inputs[i].facts.Get<AnswerFacts>().reference[document];
     }
   }
-  return AllReduced({sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
+  return SumOverRanks(std::vector<double>{sum}, session_)[0] / static_cast<double>(std::max<int64_t>(samples, 1));
 }
 
 PreferencePass::Prepared PreferencePass::Prepare(const RowSource& rows, std::span<const int64_t> chosen,

@@ -20,6 +20,7 @@ class PreferenceSteps : public Method {
 
   void Begin(const MethodRun& run) override {
     total_steps_ = run.total_steps;
+    trainer_ = &run.trainer;
     feed_.emplace(data_.train, run);
     pass_.emplace(run.trainer, run.start.checkpoint);
     const auto& state = run.start.progress.objective_state();
@@ -32,11 +33,14 @@ class PreferenceSteps : public Method {
   std::vector<SavedModel> others() override { return SavedModels(pass_->reference()); }
 
   void Pass(int64_t step) override {
+    KeptFeatures* const kept = trainer_->model().kept_features();
+    if (kept != nullptr) kept->TakeUses();  // those of an evaluation
     const double waited_before = feed_->waited_seconds();
     StepRows batch = feed_->Take(step);
     result_ = {.epoch = feed_->EpochAt(step), .rows = &feed_->rows()};
     result_.loss = pass_->Pass(feed_->rows(), batch.rows, step);
     result_.metrics = pass_->metrics();
+    if (kept != nullptr) result_.metrics["kept_images"] = static_cast<double>(kept->TakeUses());
     result_.chosen = std::move(batch.rows);
     result_.waited_seconds = feed_->waited_seconds() - waited_before;
   }
@@ -57,6 +61,7 @@ class PreferenceSteps : public Method {
   const Config& config_;
   DataSets data_;
   int64_t total_steps_ = 0;
+  Trainer* trainer_ = nullptr;
   std::optional<RowFeed> feed_;
   std::optional<PreferencePass> pass_;
   StepResult result_;

@@ -33,6 +33,7 @@ std::string RowsDigest(const RowSource& rows) {
     AddValues(row.starts, digest);
     AddValues(row.shared, digest);
     AddValues(row.weights, digest);
+    if (row.patches) AddValues(*row.patches, digest);
   }
   return digest.Hex();
 }

@@ -1,7 +1,5 @@
 #include "train/methods/preference/reference_table.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -10,8 +8,8 @@
 #include "core/base/log.h"
 #include "data/prepare.h"
 #include "parallel/objectives/answer_facts.h"
-#include "parallel/tensor/collectives.h"
 #include "train/step/batches.h"
+#include "train/step/rank_sums.h"
 
 namespace trireme {
 
@@ -63,10 +61,7 @@ void ReferenceTable::Compute(const RowSource& rows, Reference& reference) {
       for (const double value : micro_batch) log_probs_[answers.at(next++)] = static_cast<float>(value);
     }
   }
-  const at::Tensor all = at::tensor(log_probs_).to(session_.tensors().torch());
-  AllReduce(all, session_.world());
-  const at::Tensor host = all.to(at::kCPU);
-  std::copy_n(host.data_ptr<float>(), log_probs_.size(), log_probs_.begin());
+  SumOverRanks(log_probs_, session_);
 }
 
 void ReferenceTable::Fill(std::span<const int64_t> chosen, std::vector<PassInput>& inputs) const {

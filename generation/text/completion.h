@@ -1,4 +1,4 @@
-// Answer: what a model has generated for one prompt so far, as tokens and as text, and when it ends: at an
+// Completion: what a model has generated for one prompt so far, as tokens and as text, and when it ends: at an
 // end token, at a stop string, at the limit. Knows no model; no torch.
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace trireme {
 
-struct AnswerRules {
-  std::set<int64_t> ends;          // tokens that end an answer
+struct CompletionRules {
+  std::set<int64_t> ends;          // tokens that end a completion
   std::vector<std::string> stops;  // stop strings, not part of its text; none is empty
   bool keep_special = false;       // special tokens are part of its text
 };
 
-class Answer {
+class Completion {
  public:
   // Of at most `most` tokens. `rules` and `tokenizer` outlive it. Without a tokenizer there is no text, and
   // stop strings are not checked.
-  Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer);
+  Completion(const CompletionRules& rules, int64_t most, const Tokenizer* tokenizer);
 
-  // Adds the next token; returns whether the answer continues.
+  // Adds the next token; returns whether it continues.
   bool Take(int64_t token);
   // It is complete for a reason that the caller knows.
   void Stop() { reason_ = "stop"; }
@@ -42,7 +42,7 @@ class Answer {
   void AddText(const std::string& fresh);
   size_t Certain() const;
 
-  const AnswerRules& rules_;
+  const CompletionRules& rules_;
   const int64_t most_;
   std::optional<StreamDecoder> decoder_;
   std::vector<int64_t> ids_;

@@ -1,15 +1,16 @@
-#include "generation/text/answer.h"
+#include "generation/text/completion.h"
 
 #include <algorithm>
 #include <string_view>
 
 namespace trireme {
 
-Answer::Answer(const AnswerRules& rules, int64_t most, const Tokenizer* tokenizer) : rules_(rules), most_(most) {
+Completion::Completion(const CompletionRules& rules, int64_t most, const Tokenizer* tokenizer)
+    : rules_(rules), most_(most) {
   if (tokenizer != nullptr) decoder_.emplace(*tokenizer, /*skip_special=*/!rules.keep_special);
 }
 
-bool Answer::Take(int64_t token) {
+bool Completion::Take(int64_t token) {
   ids_.push_back(token);
   const bool end = rules_.ends.contains(token);
   if (decoder_ && !end) AddText(decoder_->Add(static_cast<int32_t>(token)));
@@ -20,7 +21,7 @@ bool Answer::Take(int64_t token) {
   return false;
 }
 
-void Answer::AddText(const std::string& fresh) {
+void Completion::AddText(const std::string& fresh) {
   const size_t old = text_.size();
   text_ += fresh;
   size_t end = std::string::npos;
@@ -34,7 +35,7 @@ void Answer::AddText(const std::string& fresh) {
 }
 
 // Everything except the longest suffix of the text that is a prefix of a stop string.
-size_t Answer::Certain() const {
+size_t Completion::Certain() const {
   if (ended()) return text_.size();
   size_t held = 0;
   for (const std::string& stop : rules_.stops) {
@@ -45,7 +46,7 @@ size_t Answer::Certain() const {
   return text_.size() - held;
 }
 
-std::string Answer::NewText() {
+std::string Completion::NewText() {
   const size_t certain = std::max(Certain(), given_);
   std::string fresh = text_.substr(given_, certain - given_);
   given_ = certain;

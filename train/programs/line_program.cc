@@ -1,4 +1,4 @@
-#include "train/rollouts/line_program.h"
+#include "train/programs/line_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -89,8 +89,8 @@ void LineProgram::Exchange(const std::string& text, size_t wanted, const Call& c
     pollfd ends[2] = {{from_, POLLIN, 0}, {written < text.size() ? to_ : -1, POLLOUT, 0}};
     const int left = MillisecondsUntil(call.end);
     if (left == 0 || poll(ends, 2, left) == 0) {
-      throw RuntimeError(who_, " answered ", answers.size(), " of ", call.lines, " ", asked_,
-                         " in rl.reward_seconds = ", seconds_);
+      throw RuntimeError(who_, " answered ", answers.size(), " of ", call.lines, " ", asked_, " in ", limit_, " = ",
+                         seconds_);
     }
     if (ends[1].revents != 0) {
       const ssize_t count = send(to_, text.data() + written, text.size() - written, MSG_NOSIGNAL);

@@ -1,6 +1,6 @@
-// LineProgram: a program of the user's that reads a line for each completion from its standard input and answers each
-// with one line, in order. It is started when it is first asked and kept running. What lines mean is up to the caller.
-// No torch.
+// LineProgram: a program of the user's that reads a line for each completion, or other question, from its standard
+// input and answers each with one line, in order. It is started when it is first asked and kept running. What lines
+// mean is up to the caller. No torch.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,14 @@ namespace trireme {
 class LineProgram {
  public:
   // command: for the shell; who: it in errors, "the reward program NAME"; seconds: for the lines of one call; asked:
-  // what a line is about, in errors.
-  LineProgram(std::string command, std::string who, double seconds, std::string asked = "completions")
-      : command_(std::move(command)), who_(std::move(who)), seconds_(seconds), asked_(std::move(asked)) {}
+  // what a line is about, limit: what seconds are called, both in errors.
+  LineProgram(std::string command, std::string who, double seconds, std::string asked = "completions",
+              std::string limit = "rl.reward_seconds")
+      : command_(std::move(command)),
+        who_(std::move(who)),
+        seconds_(seconds),
+        asked_(std::move(asked)),
+        limit_(std::move(limit)) {}
   ~LineProgram() { Stop(); }
   LineProgram(const LineProgram&) = delete;
   LineProgram& operator=(const LineProgram&) = delete;
@@ -43,7 +48,7 @@ class LineProgram {
 
   const std::string command_, who_;
   const double seconds_;
-  const std::string asked_;
+  const std::string asked_, limit_;
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string unread_;
