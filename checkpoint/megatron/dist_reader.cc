@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/elements.h"
+#include "checkpoint/megatron/layer_numbers.h"
 #include "checkpoint/megatron/tensors.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -83,6 +84,11 @@ std::shared_ptr<TorchFile> DistReader::Common() {
   const auto inside =
       std::ranges::find_if(objects, [](const auto& object) { return object.first.starts_with("common_state"); });
   return inside == objects.end() ? nullptr : Object(inside->second);
+}
+
+std::string WithoutChain(const std::string& key) {
+  std::string rest = key;
+  return NumberAfter(key, kChain, rest) ? rest : key;
 }
 
 std::shared_ptr<TorchFile> DistReader::Object(const DistItem& item) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/megatron/dist_metadata.h"
@@ -25,6 +26,10 @@ struct StackedName {
   std::string At(const Shape& index) const;
 };
 StackedName StackedNameOf(const std::string& key);
+
+// Several optimizers of one run have keys of their own, "chained_N." first.
+inline constexpr std::string_view kChain = "chained_";
+std::string WithoutChain(const std::string& key);
 
 Shape WithoutAxes(const Shape& shape, size_t axes);                // the first ones
 Shape IndexOf(int64_t flat, const Shape& extent);                  // of an element, row-major

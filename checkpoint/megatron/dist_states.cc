@@ -8,7 +8,6 @@
 #include "checkpoint/elements.h"
 #include "checkpoint/megatron/dist_buckets.h"
 #include "checkpoint/megatron/dist_reader.h"
-#include "checkpoint/megatron/layer_numbers.h"
 #include "checkpoint/megatron/states.h"
 #include "core/base/error.h"
 
@@ -139,11 +138,6 @@ void AddAllUpdates(DistReader& reader, MegatronStates& states) {
 }
 
 }  // namespace
-
-std::string WithoutChain(const std::string& key) {
-  std::string rest = key;
-  return NumberAfter(key, kChain, rest) ? rest : key;
-}
 
 void ReadDistStates(const MegatronCheckpoint& checkpoint, MegatronStates& states) {
   DistReader reader(checkpoint.path);

@@ -9,7 +9,7 @@
 
 #include "ops/router/router.h"
 #include "parallel/context/context_attention.h"
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 #include "parallel/layers/bias.h"
 #include "parallel/layers/wide_norm.h"
 
@@ -225,16 +225,16 @@ at::Tensor DecoderLayer::AttentionCore(const Heads& heads, const at::Tensor& gat
 }
 
 at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) const {
-  LinearInput share(TakeShare(attended.normalised, parallel_));
+  LinearInput shard(TakeShard(attended.normalised, parallel_));
   if (recompute_) {
-    share.again = [this, x = attended.sum.detach()] {
+    shard.again = [this, x = attended.sum.detach()] {
       const at::NoGradGuard no_graph;
-      return TakeShare(Normalised(x, mlp_norm_), parallel_);
+      return TakeShard(Normalised(x, mlp_norm_), parallel_);
     };
   }
-  const RouterTokens tokens{.real = ShareOf(pass.input.real, parallel_),
-                            .sequence = ShareOf(pass.input.sequence, parallel_),
-                            .order = ShareOf(pass.input.order, parallel_),
+  const RouterTokens tokens{.real = ShardOf(pass.input.real, parallel_),
+                            .sequence = ShardOf(pass.input.sequence, parallel_),
+                            .order = ShardOf(pass.input.order, parallel_),
                             .sequences = pass.input.sequences,
                             .scale = pass.totals.per_token(),
                             .in_batch = pass.input.real_tokens,
@@ -245,28 +245,28 @@ at::Tensor DecoderLayer::Experts(const AddedNorm& attended, PassContext& pass) c
   const std::optional<ExpertRowAdapters> by_row = ExpertAdaptersOf(pass);
   const ExpertRowAdapters* adapters = by_row ? &*by_row : nullptr;
   const ExpertsBlock& experts = pass.options.adapters ? *experts_ : *base_experts_;
-  if (!mlp_) return GiveShare(experts.Forward(share, tokens, inputs, {}, adapters), parallel_);
+  if (!mlp_) return GiveShard(experts.Forward(shard, tokens, inputs, {}, adapters), parallel_);
   LinearInput activated{at::Tensor()};
   at::Tensor shared;
   const auto up = [&] { activated = mlp_->Up(GatherNormalised(attended.normalised, attended.sum, mlp_norm_), pass); };
-  const auto down = [&] { shared = Shared(activated, share, pass); };
+  const auto down = [&] { shared = Shared(activated, shard, pass); };
   const at::Tensor routed =
-      experts.Forward(share, tokens, inputs, {.on_the_way = up, .on_the_way_back = down}, adapters);
-  return GiveShare(routed + shared, parallel_);
+      experts.Forward(shard, tokens, inputs, {.on_the_way = up, .on_the_way_back = down}, adapters);
+  return GiveShard(routed + shared, parallel_);
 }
 
-at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const {
-  const at::Tensor mine = TakeShare(mlp_->Down(activated, pass), parallel_);
+at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput& shard, PassContext& pass) const {
+  const at::Tensor mine = TakeShard(mlp_->Down(activated, pass), parallel_);
   if (!shared_gate_.there()) return mine;
-  at::Tensor gate = RouterLogits(share, shared_gate_.weight());
+  at::Tensor gate = RouterLogits(shard, shared_gate_.weight());
   if (const RowAdapters* rows = RowAdaptersOf(pass)) {
-    const at::Tensor own = ShareOf(rows->adapter_of, parallel_);
+    const at::Tensor own = ShardOf(rows->adapter_of, parallel_);
     gate =
-        AddRowAdapters(gate, {.x = share}, GroupByAdapter(own, gate.device()), rows->AdaptersOf(shared_gate_.role()));
+        AddRowAdapters(gate, {.x = shard}, GroupByAdapter(own, gate.device()), rows->AdaptersOf(shared_gate_.role()));
   }
   if (const LowRankWeights* own = AdaptersOf(shared_gate_); own != nullptr && pass.options.adapters) {
-    const at::Tensor rows = pass.options.dropout ? ShareOf(pass.input.identities, parallel_) : at::Tensor();
-    gate = AddLowRank(gate, {.x = share, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShare(pass)},
+    const at::Tensor rows = pass.options.dropout ? ShardOf(pass.input.identities, parallel_) : at::Tensor();
+    gate = AddLowRank(gate, {.x = shard, .dropout = shared_gate_.DropoutOf(pass, rows), .slots = SlotsOfShard(pass)},
                       *own);
   }
   return mine * gate.sigmoid().to(mine.scalar_type());
@@ -275,27 +275,27 @@ at::Tensor DecoderLayer::Shared(const LinearInput& activated, const LinearInput&
 std::optional<ExpertRowAdapters> DecoderLayer::ExpertAdaptersOf(PassContext& pass) const {
   const RowAdapters* rows = RowAdaptersOf(pass);
   if (rows == nullptr) return std::nullopt;
-  return ExpertRowAdapters{.adapter_of = ShareOf(rows->adapter_of, parallel_),
+  return ExpertRowAdapters{.adapter_of = ShardOf(rows->adapter_of, parallel_),
                            .router = rows->AdaptersOf(router_.role()),
                            .gate_up = rows->AdaptersOf(expert_gate_up_.role()),
                            .down = rows->AdaptersOf(expert_down_.role()),
                            .on_experts = rows->on_experts};
 }
 
-std::shared_ptr<const AdapterSlots> DecoderLayer::SlotsOfShare(PassContext& pass) const {
+std::shared_ptr<const AdapterSlots> DecoderLayer::SlotsOfShard(PassContext& pass) const {
   const std::shared_ptr<const AdapterSlots> all = pass.options.adapters ? pass.Slots() : nullptr;
   if (!all) return nullptr;
-  return std::make_shared<const AdapterSlots>(all->slots, ShareOf(all->slot_of, parallel_), pass.input.tokens.device());
+  return std::make_shared<const AdapterSlots>(all->slots, ShardOf(all->slot_of, parallel_), pass.input.tokens.device());
 }
 
-// For this rank's share of the tokens.
+// For this rank's shard of the tokens.
 ExpertAdapterInputs DecoderLayer::AdapterInputsOf(PassContext& pass) const {
-  if (!pass.options.dropout) return {.slots = SlotsOfShare(pass)};
-  const at::Tensor rows = ShareOf(pass.input.identities, parallel_);
+  if (!pass.options.dropout) return {.slots = SlotsOfShard(pass)};
+  const at::Tensor rows = ShardOf(pass.input.identities, parallel_);
   return {.router = router_.DropoutOf(pass, rows),
           .gate_up = expert_gate_up_.DropoutOf(pass, rows),
           .down = expert_down_.DropoutOf(pass, rows),
-          .slots = SlotsOfShare(pass)};
+          .slots = SlotsOfShard(pass)};
 }
 
 }  // namespace trireme

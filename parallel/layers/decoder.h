@@ -30,12 +30,12 @@ class DecoderLayer : public RunningLayer {
   // q|k|v as SplitHeads wants it, where the family's norms or rotated pairs are others.
   at::Tensor Rearranged(const at::Tensor& qkv, const HeadShape& shape) const;
   at::Tensor Experts(const AddedNorm& attended, PassContext& pass) const;
-  // The shared expert's output for this rank's share of the tokens.
-  at::Tensor Shared(const LinearInput& activated, const LinearInput& share, PassContext& pass) const;
+  // The shared expert's output for this rank's shard of the tokens.
+  at::Tensor Shared(const LinearInput& activated, const LinearInput& shard, PassContext& pass) const;
   ExpertAdapterInputs AdapterInputsOf(PassContext& pass) const;
-  // Of the share's tokens; nullptr: adapters are one model's.
-  std::shared_ptr<const AdapterSlots> SlotsOfShare(PassContext& pass) const;
-  // Of the share's tokens; nothing if the pass has no adapters by row.
+  // Of the shard's tokens; nullptr: adapters are one model's.
+  std::shared_ptr<const AdapterSlots> SlotsOfShard(PassContext& pass) const;
+  // Of the shard's tokens; nothing if the pass has no adapters by row.
   std::optional<ExpertRowAdapters> ExpertAdaptersOf(PassContext& pass) const;
   // By a norm of the layer; nullptr: x itself.
   at::Tensor Normalised(const at::Tensor& x, const Weight* norm) const;

@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/tensor/device_copies.h"
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 #include "parallel/layers/embedding_noise.h"
 #include "parallel/layers/image_features.h"
 
@@ -63,7 +63,7 @@ double EmbeddingLayer::ScaleFor(at::ScalarType type) const {
 // Before the family's scale, which transformers applies outside the module that its noise is added to.
 at::Tensor EmbeddingLayer::WithNoise(const at::Tensor& x, const PassContext& pass) const {
   if (neftune_alpha_ == 0 || !pass.options.dropout) return x;
-  const auto mine = [&](const at::Tensor& tokens) { return parallel_.sequence ? ShareOf(tokens, parallel_) : tokens; };
+  const auto mine = [&](const at::Tensor& tokens) { return parallel_.sequence ? ShardOf(tokens, parallel_) : tokens; };
   const at::Tensor noise = MakeNoise({.alpha = neftune_alpha_,
                                       .random = RandomStream(*pass.options.dropout, "neftune"),
                                       .rows = mine(pass.input.identities),

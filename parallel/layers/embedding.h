@@ -9,7 +9,7 @@ namespace trireme {
 // Its name in the model's list of weights.
 inline constexpr char kEmbeddingWeight[] = "embedding.embedding.weight";
 
-// The embeddings of `tokens` ([tokens] int64): [tokens (or this rank's share), hidden]. weight: [vocabulary /
+// The embeddings of `tokens` ([tokens] int64): [tokens (or this rank's shard), hidden]. weight: [vocabulary /
 // tp, hidden]. Its gradient is accumulated if `anchor`, otherwise unused, requires one; the row of the token `padding`
 // gets none, as torch's nn.Embedding has it.
 at::Tensor LookUp(const at::Tensor& anchor, const at::Tensor& tokens, const Weight& weight, int64_t padding,

@@ -5,14 +5,14 @@
 #include <ATen/ops/index_copy.h>
 
 #include "core/tensor/device_copies.h"
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 
 namespace trireme {
 
 ImagePlaces::ImagePlaces(const PassContext& pass, const TensorParallel& parallel) {
   const at::Tensor& all = pass.input.images.token_of;  // in host memory
   if (!all.defined()) return;
-  const at::Tensor mine = parallel.sequence ? ShareOf(all, parallel) : all;
+  const at::Tensor mine = parallel.sequence ? ShardOf(all, parallel) : all;
   const at::Tensor found = mine.ge(0).nonzero().squeeze(1);
   feature = Upload(mine.index_select(0, found), pass.input.tokens.device());
   token = Upload(found, pass.input.tokens.device());

@@ -19,7 +19,7 @@ struct ImagePlaces {
   int64_t count() const { return token.defined() ? token.size(0) : 0; }
 };
 
-// x: [tokens (or this rank's share), hidden]; features: [(1 + taps) · image tokens, hidden], the same on every
+// x: [tokens (or this rank's shard), hidden]; features: [(1 + taps) · image tokens, hidden], the same on every
 // tensor-parallel rank. Returns x with its image tokens replaced, followed by this rank's features of each tap. `whole`
 // is the layout of the features, without sequence parallelism; it outlives the backward pass.
 at::Tensor PlaceFeatures(const at::Tensor& x, const at::Tensor& features, int64_t taps, const PassContext& pass,

@@ -1,6 +1,6 @@
 #include "parallel/layers/layer.h"
 
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 #include "parallel/layers/decoder.h"
 #include "parallel/layers/embedding.h"
 #include "parallel/layers/head.h"
@@ -47,7 +47,7 @@ struct Make {
 std::shared_ptr<const Dropout> HiddenDropout(const std::string& place, double rate, PassContext& pass,
                                              const TensorParallel& parallel) {
   if (rate == 0 || !pass.options.dropout) return nullptr;
-  const at::Tensor rows = parallel.sequence ? ShareOf(pass.input.identities, parallel) : pass.input.identities;
+  const at::Tensor rows = parallel.sequence ? ShardOf(pass.input.identities, parallel) : pass.input.identities;
   return std::make_shared<const Dropout>(
       Dropout{.rate = rate, .random = RandomStream(*pass.options.dropout, place), .rows = rows});
 }

@@ -24,7 +24,7 @@ class KeptFeatures;  // parallel/layers/kept_features.h
 class RunningLayer {
  public:
   virtual ~RunningLayer() = default;
-  // x: [tokens (or this rank's share), hidden]. The first layer gets an empty tensor that requires a
+  // x: [tokens (or this rank's shard), hidden]. The first layer gets an empty tensor that requires a
   // gradient; the head returns the root of the backward pass, see head.h.
   virtual at::Tensor Forward(const at::Tensor& x, PassContext& pass) const = 0;
 

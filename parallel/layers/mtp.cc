@@ -2,7 +2,7 @@
 
 #include <ATen/ops/cat.h>
 
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 #include "parallel/layers/embedding.h"
 
 namespace trireme {
@@ -39,12 +39,12 @@ at::Tensor MtpLayer::Forward(const at::Tensor& x, PassContext& pass) const {
   return at::cat({states, RmsNorm(own, norm_, norm_eps_)});
 }
 
-// Each rank joins only its share of the tokens, even where it holds all.
+// Each rank joins only its shard of the tokens, even where it holds all.
 at::Tensor MtpLayer::Join(const at::Tensor& before, PassContext& mtp_pass) const {
   const at::Tensor tokens = LookUp(before, mtp_pass.input.tokens, embedding_, spec_.padding, parallel_);
   const at::Tensor both =
       at::cat({RmsNorm(tokens, embedding_norm_, norm_eps_), RmsNorm(before, hidden_norm_, norm_eps_)}, 1);
-  return GiveShare(Linear(TakeShare(both, parallel_), join_), parallel_);
+  return GiveShard(Linear(TakeShard(both, parallel_), join_), parallel_);
 }
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ class MtpLayer : public RunningLayer {
   bool can_run_again() const override { return true; }
 
  private:
-  // before: [tokens (or this rank's share), hidden].
+  // before: [tokens (or this rank's shard), hidden].
   at::Tensor Join(const at::Tensor& before, PassContext& mtp_pass) const;
 
   const MtpSpec spec_;

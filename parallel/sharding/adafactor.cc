@@ -34,7 +34,7 @@ TensorMeans EmptyMeans(const Shape& shape, const at::TensorOptions& options) {
   return means;
 }
 
-void AddPiece(const SharePiece& piece, const at::Tensor& gradient, const at::Tensor& master, const TensorMeans& means) {
+void AddPiece(const ShardPiece& piece, const at::Tensor& gradient, const at::Tensor& master, const TensorMeans& means) {
   const at::Tensor squares = piece.Of(gradient).square() + kLeastSquare;
   at::Tensor(means.weight).add_(piece.Of(master).square().sum());
   if (means.squares.defined()) {
@@ -50,15 +50,15 @@ void MoveMean(const at::Tensor& mean, const at::Tensor& now, double kept) {
 }
 
 void MoveMeans(const WholeTensor& tensor, const TensorMeans& means, double kept) {
-  const Shape& shape = tensor.share.file->shape;
+  const Shape& shape = tensor.shard.file->shape;
   if (!IsFactored(shape)) return MoveMean(tensor.State(kElements), means.squares, kept);
   MoveMean(tensor.State(kRows), means.rows / static_cast<double>(shape[1]), kept);
   MoveMean(tensor.State(kColumns), means.columns / static_cast<double>(shape[0]), kept);
 }
 
 // The gradient over the root of its mean square, at the piece.
-at::Tensor DirectionOf(const WholeTensor& tensor, const SharePiece& piece, const at::Tensor& gradient) {
-  if (!IsFactored(tensor.share.file->shape)) return piece.In(tensor.State(kElements)).rsqrt() * gradient;
+at::Tensor DirectionOf(const WholeTensor& tensor, const ShardPiece& piece, const at::Tensor& gradient) {
+  if (!IsFactored(tensor.shard.file->shape)) return piece.In(tensor.State(kElements)).rsqrt() * gradient;
   const at::Tensor rows = (tensor.State(kRows) / tensor.State(kRows).mean()).rsqrt();
   const at::Tensor columns = tensor.State(kColumns).rsqrt();
   return rows.narrow(0, piece.box.offset[0], piece.box.extent[0]).unsqueeze(1) *
@@ -72,13 +72,13 @@ at::Tensor RootMean(const at::Tensor& sum, const Shape& shape) {
 // One bucket's update.
 class AdafactorStep {
  public:
-  AdafactorStep(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers,
+  AdafactorStep(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers,
                 const AdafactorOptions& options)
       : tensors_(tensors),
         numbers_(numbers),
         options_(options),
-        master_(share),
-        gradient_(share.gradient * numbers.gradient_scale),
+        master_(shard),
+        gradient_(shard.gradient * numbers.gradient_scale),
         direction_(at::zeros_like(gradient_)) {}
 
   void Run(Communicator& stage) {
@@ -92,8 +92,8 @@ class AdafactorStep {
   std::vector<at::Tensor> SumsOfShare() {
     std::vector<at::Tensor> sums;
     for (const WholeTensor& tensor : tensors_) {
-      const TensorMeans& own = means_.emplace_back(EmptyMeans(tensor.share.file->shape, gradient_.options()));
-      for (const SharePiece& piece : tensor.share.pieces) {
+      const TensorMeans& own = means_.emplace_back(EmptyMeans(tensor.shard.file->shape, gradient_.options()));
+      for (const ShardPiece& piece : tensor.shard.pieces) {
         if (piece.owned) AddPiece(piece, gradient_, master_.values(), own);
       }
       for (const at::Tensor& sum : {own.rows, own.columns, own.squares, own.weight}) {
@@ -109,7 +109,7 @@ class AdafactorStep {
     std::vector<at::Tensor> sums;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       MoveMeans(tensors_[i], means_[i], kept);
-      for (const SharePiece& piece : tensors_[i].share.pieces) {
+      for (const ShardPiece& piece : tensors_[i].shard.pieces) {
         const at::Tensor now = DirectionOf(tensors_[i], piece, piece.Of(gradient_));
         piece.Of(direction_).copy_(now);
         if (piece.owned) means_[i].update.add_(now.square().sum());
@@ -120,12 +120,12 @@ class AdafactorStep {
   }
 
   void UpdateTensor(const WholeTensor& tensor, const TensorMeans& means) const {
-    const Shape& shape = tensor.share.file->shape;
+    const Shape& shape = tensor.shard.file->shape;
     at::Tensor rate = at::full({1}, numbers_.lr * tensor.lr_factor, gradient_.options());
     if (options_.scale_parameter) rate = rate * RootMean(means.weight, shape).clamp_min(kLeastRate);
     const at::Tensor clip = (RootMean(means.update, shape) / options_.clip).clamp_min(1);
     const double decay = tensor.decayed ? numbers_.weight_decay : 0;
-    for (const SharePiece& piece : tensor.share.pieces) {
+    for (const ShardPiece& piece : tensor.shard.pieces) {
       at::Tensor weights = piece.Of(master_.values());
       if (decay > 0) weights.mul_(1 - rate * decay);
       weights.sub_(piece.Of(direction_) / clip * rate);
@@ -136,7 +136,7 @@ class AdafactorStep {
   const UpdateNumbers& numbers_;
   const AdafactorOptions& options_;
   const WideMaster master_;
-  const at::Tensor gradient_, direction_;  // [share]
+  const at::Tensor gradient_, direction_;  // [shard]
   std::vector<TensorMeans> means_;
 };
 
@@ -147,9 +147,9 @@ StateShapes AdafactorStates(const Shape& shape) {
   return {{kRows, {shape[0]}}, {kColumns, {shape[1]}}};
 }
 
-void StepAdafactor(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers,
+void StepAdafactor(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers,
                    const AdafactorOptions& options, Communicator& stage) {
-  AdafactorStep(tensors, share, numbers, options).Run(stage);
+  AdafactorStep(tensors, shard, numbers, options).Run(stage);
 }
 
 // Every parameter's update is StepAdafactor's.

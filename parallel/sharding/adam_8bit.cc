@@ -38,7 +38,7 @@ struct WideMoment {
 };
 
 // The block of each of the piece's elements in its tensor, [elements] int64.
-at::Tensor BlocksOf(const SharePiece& piece, const Shape& shape, at::Device device) {
+at::Tensor BlocksOf(const ShardPiece& piece, const Shape& shape, at::Device device) {
   at::Tensor index = at::zeros({1}, at::TensorOptions(at::kLong).device(device));
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const at::Tensor own =
@@ -73,27 +73,27 @@ void UpdateElements(const at::Tensor& first, const at::Tensor& second, const at:
 // One bucket's update.
 class Adam8BitStep {
  public:
-  Adam8BitStep(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers)
+  Adam8BitStep(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers)
       : tensors_(tensors),
-        share_(share),
+        shard_(shard),
         numbers_(numbers),
-        master_(share),
-        gradient_(share.gradient * numbers.gradient_scale),
+        master_(shard),
+        gradient_(shard.gradient * numbers.gradient_scale),
         maps_{CodeMap(/*negative=*/true, gradient_.device()), CodeMap(/*negative=*/false, gradient_.device())} {}
 
   void Run(Communicator& stage) {
     UpdateSmall(stage);
     std::vector<at::Tensor> scales;
     for (const WholeTensor& tensor : tensors_) {
-      if (!HasCodes(tensor.share.file->shape)) continue;
+      if (!HasCodes(tensor.shard.file->shape)) continue;
       UpdateLarge(tensor);
       scales.insert(scales.end(), {tensor.State(kFirstScale), tensor.State(kSecondScale)});
     }
     AllReduceTogether(scales, stage, ReduceOp::kMax);
     size_t next = 0;
     for (const WholeTensor& tensor : tensors_) {
-      if (!HasCodes(tensor.share.file->shape)) continue;
-      for (const SharePiece& piece : tensor.share.pieces) EncodePiece(tensor, piece, next++);
+      if (!HasCodes(tensor.shard.file->shape)) continue;
+      for (const ShardPiece& piece : tensor.shard.pieces) EncodePiece(tensor, piece, next++);
     }
     master_.Store();
   }
@@ -111,10 +111,10 @@ class Adam8BitStep {
     std::vector<const WholeTensor*> small;
     std::vector<at::Tensor> gradients;
     for (const WholeTensor& tensor : tensors_) {
-      const Shape& shape = tensor.share.file->shape;
+      const Shape& shape = tensor.shard.file->shape;
       if (HasCodes(shape)) continue;
       const at::Tensor whole = at::zeros(shape, gradient_.options());
-      for (const SharePiece& piece : tensor.share.pieces) {
+      for (const ShardPiece& piece : tensor.shard.pieces) {
         if (piece.owned) piece.In(whole).copy_(piece.Of(gradient_));
       }
       small.push_back(&tensor);
@@ -123,10 +123,10 @@ class Adam8BitStep {
     AllReduceTogether(gradients, stage);
     for (size_t i = 0; i < small.size(); ++i) {
       const at::Tensor weights = at::zeros_like(gradients[i]);
-      for (const SharePiece& piece : small[i]->share.pieces) piece.In(weights).copy_(piece.Of(master_.values()));
+      for (const ShardPiece& piece : small[i]->shard.pieces) piece.In(weights).copy_(piece.Of(master_.values()));
       UpdateElements(small[i]->State(kFirstWide), small[i]->State(kSecondWide), gradients[i], weights,
                      NumbersFor(*small[i]));
-      for (const SharePiece& piece : small[i]->share.pieces) piece.Of(master_.values()).copy_(piece.In(weights));
+      for (const ShardPiece& piece : small[i]->shard.pieces) piece.Of(master_.values()).copy_(piece.In(weights));
     }
   }
 
@@ -136,10 +136,10 @@ class Adam8BitStep {
     const at::Tensor before[2] = {first_scale.clone(), second_scale.clone()};
     first_scale.zero_();
     second_scale.zero_();
-    for (const SharePiece& piece : tensor.share.pieces) {
-      const at::Tensor blocks = BlocksOf(piece, tensor.share.file->shape, gradient_.device());
-      const at::Tensor first = Decoded(piece.Of(share_.states[0]), before[0], blocks, maps_[0]);
-      const at::Tensor second = Decoded(piece.Of(share_.states[1]), before[1], blocks, maps_[1]);
+    for (const ShardPiece& piece : tensor.shard.pieces) {
+      const at::Tensor blocks = BlocksOf(piece, tensor.shard.file->shape, gradient_.device());
+      const at::Tensor first = Decoded(piece.Of(shard_.states[0]), before[0], blocks, maps_[0]);
+      const at::Tensor second = Decoded(piece.Of(shard_.states[1]), before[1], blocks, maps_[1]);
       const at::Tensor weights = piece.Of(master_.values()), flat = weights.contiguous().view(-1);
       UpdateElements(first, second, piece.Of(gradient_).contiguous().view(-1), flat, NumbersFor(tensor));
       if (!flat.is_alias_of(weights)) weights.copy_(flat.view(weights.sizes()));
@@ -150,13 +150,13 @@ class Adam8BitStep {
     }
   }
 
-  void EncodePiece(const WholeTensor& tensor, const SharePiece& piece, size_t index) const {
-    Encode(moments_[0][index], tensor.State(kFirstScale), maps_[0], piece.Of(share_.states[0]));
-    Encode(moments_[1][index], tensor.State(kSecondScale), maps_[1], piece.Of(share_.states[1]));
+  void EncodePiece(const WholeTensor& tensor, const ShardPiece& piece, size_t index) const {
+    Encode(moments_[0][index], tensor.State(kFirstScale), maps_[0], piece.Of(shard_.states[0]));
+    Encode(moments_[1][index], tensor.State(kSecondScale), maps_[1], piece.Of(shard_.states[1]));
   }
 
   const std::vector<WholeTensor>& tensors_;
-  const UpdateTensors& share_;
+  const UpdateTensors& shard_;
   const UpdateNumbers& numbers_;
   const WideMaster master_;
   const at::Tensor gradient_;
@@ -171,9 +171,9 @@ StateShapes Adam8BitStates(const Shape& shape) {
   return {{kFirstScale, {BlocksIn(shape)}}, {kSecondScale, {BlocksIn(shape)}}};
 }
 
-void StepAdam8Bit(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers,
+void StepAdam8Bit(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers,
                   Communicator& stage) {
-  Adam8BitStep(tensors, share, numbers).Run(stage);
+  Adam8BitStep(tensors, shard, numbers).Run(stage);
 }
 
 }  // namespace trireme

@@ -36,8 +36,8 @@ Bucket::Bucket(std::string layer, std::vector<Weights::Entry*> entries, Communic
       data_(data),
       options_(options),
       layout_(LocalSizes(entries_), data.size()),
-      share_(split() ? layout_.ShareOf(data.rank()) : layout_.Whole()),
-      parts_(layout_.PartsIn(share_)),
+      shard_(split() ? layout_.ShardAt(data.rank()) : layout_.Whole()),
+      parts_(layout_.PartsIn(shard_)),
       values_(layout_.total(), options.type, options.device) {
   TRIREME_CHECK(!entries_.empty()) << "bucket " << layer_ << " has no parameters";
   values_.HoldZeros();
@@ -64,7 +64,7 @@ BucketMemory Bucket::memory() const {
   const bool offloaded = kept_.defined() && (kept_.is_same(host_) || keeps_on_host());
   return {
       .value_bytes = values_.held_bytes() + (offloaded ? 0 : Bytes(kept_)) + Bytes(fresh_),
-      .gradient_bytes = gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(share_gradient_) : 0),
+      .gradient_bytes = gradients_.held_bytes() + leaving + Bytes(arriving_) + (split() ? Bytes(shard_gradient_) : 0),
       .master_bytes = has_separate_master() ? Bytes(master_) : 0};
 }
 
@@ -72,27 +72,27 @@ bool Bucket::has_separate_master() const {
   return master_.defined() && !(kept_.defined() ? master_.is_same(kept_) : master_.is_alias_of(values_.tensor()));
 }
 
-at::Tensor Bucket::ShareOf(const at::Tensor& whole) const { return whole.narrow(0, share_.begin, share_.size()); }
+at::Tensor Bucket::OwnShard(const at::Tensor& whole) const { return whole.narrow(0, shard_.begin, shard_.size()); }
 
 void Bucket::SealValues() {
   TRIREME_CHECK(whole_ && !master_.defined()) << "bucket " << layer_ << " is sealed twice";
-  const at::Tensor mine = ShareOf(values_.tensor());
+  const at::Tensor mine = OwnShard(values_.tensor());
   if (splits_values()) kept_ = mine.clone();
   if (options_.trained && (options_.type == at::kFloat || options_.masters == Masters::kNone)) {
     master_ = kept_.defined() ? kept_ : mine;
   } else if (options_.trained && options_.masters == Masters::kSplit) {
-    master_ = at::zeros({share_.size()}, mine.options().dtype(at::kShort));
+    master_ = at::zeros({shard_.size()}, mine.options().dtype(at::kShort));
   } else if (options_.trained) {
     master_ = mine.to(at::kFloat);
   }
   if (master_on_host_) KeepMasterOnHost();
   FreeValues();
   const bool own_master = master_.defined() && master_.is_same(kept_);
-  if (options_.offload_values && kept_.defined() && !own_master && !options_.device.is_cpu()) KeepShareOnHost();
+  if (options_.offload_values && kept_.defined() && !own_master && !options_.device.is_cpu()) KeepShardOnHost();
 }
 
 // Pinned, so that copies are queued; they are all on the compute stream, one after another.
-void Bucket::KeepShareOnHost() {
+void Bucket::KeepShardOnHost() {
   pinned_ = PinnedBuffer(kept_.nbytes());
   const at::Tensor host = at::from_blob(pinned_.data(), kept_.sizes(), kept_.options().device(at::kCPU));
   host.copy_(kept_);
@@ -109,14 +109,14 @@ void Bucket::MoveMaster(at::Device device) {
   if (has_separate_master() && !master_on_host_) master_ = master_.to(device);
 }
 
-// Waits, because a gather in flight reads or writes the share, and the caller may read and write the master.
-at::Tensor Bucket::share_master() {
+// Waits, because a gather in flight reads or writes the shard, and the caller may read and write the master.
+at::Tensor Bucket::shard_master() {
   TRIREME_CHECK(master_.defined()) << "bucket " << layer_ << " is not sealed, or not trained";
   if (gather_.under_way()) AwaitValues();
   return master_;
 }
 
-at::Tensor Bucket::JoinedMaster() { return JoinMaster(share_values(), share_master()); }
+at::Tensor Bucket::JoinedMaster() { return JoinMaster(shard_values(), shard_master()); }
 
 void Bucket::TakeJoinedMaster(const at::Tensor& master) {
   const at::Tensor values = BeginValues();
@@ -124,10 +124,10 @@ void Bucket::TakeJoinedMaster(const at::Tensor& master) {
   EndValues();
 }
 
-at::Tensor Bucket::share_values() {
+at::Tensor Bucket::shard_values() {
   if (gather_.under_way()) AwaitValues();
   if (keeps_on_host()) ComputeStreamOf(options_.device).Synchronize();  // what the last update sent
-  return kept_.defined() ? kept_ : ShareOf(values_.tensor());
+  return kept_.defined() ? kept_ : OwnShard(values_.tensor());
 }
 
 at::Tensor Bucket::BeginValues() {
@@ -137,12 +137,12 @@ at::Tensor Bucket::BeginValues() {
   whole_ = false;
   if (!splits_values()) {
     // In a separate buffer: an all-gather must not read from its own output.
-    fresh_ =
-        has_split_master() ? ShareOf(values_.tensor()).clone() : at::empty({share_.size()}, values_.tensor().options());
+    fresh_ = has_split_master() ? OwnShard(values_.tensor()).clone()
+                                : at::empty({shard_.size()}, values_.tensor().options());
     return fresh_;
   }
   if (values_.held()) values_.Release();
-  if (keeps_on_host()) return fresh_ = at::empty({share_.size()}, values_.tensor().options());
+  if (keeps_on_host()) return fresh_ = at::empty({shard_.size()}, values_.tensor().options());
   return master_.is_same(kept_) ? at::Tensor() : kept_;
 }
 
@@ -158,7 +158,7 @@ void Bucket::StartGather() {
   if (whole_ || gather_.under_way()) return;
   values_.Hold();
   if (keeps_on_host()) {
-    fresh_ = at::empty({share_.size()}, values_.tensor().options());
+    fresh_ = at::empty({shard_.size()}, values_.tensor().options());
     CopyAsync(fresh_.data_ptr(), pinned_.data(), pinned_.bytes(), CopyKind::kHostToDevice,
               ComputeStreamOf(options_.device));
   }
@@ -210,7 +210,7 @@ void Bucket::MixValues(Bucket& other, double weight) {
   FreeValues();
   other.AwaitValues();
   const at::Tensor mine = kept_.defined() ? kept_ : values_.tensor();
-  const at::Tensor theirs = ShareOf(other.values_.tensor());
+  const at::Tensor theirs = OwnShard(other.values_.tensor());
   mine.copy_(theirs.to(at::kFloat) * weight + mine.to(at::kFloat) * (1 - weight));
   other.FreeValues();
 }
@@ -233,7 +233,7 @@ void Bucket::HoldGradients() {
 
 void Bucket::DropGradients() {
   TRIREME_CHECK(data_.size() == 1) << "bucket " << layer_ << ": gradients are dropped by their reduction";
-  share_gradient_.reset();
+  shard_gradient_.reset();
   if (gradients_.held()) gradients_.Release();
 }
 
@@ -265,21 +265,21 @@ void Bucket::ReduceOnce() {
     reduction_ = StartAllReduce(gradients_.tensor(), data_);
     return;
   }
-  if (!share_gradient_.defined()) share_gradient_ = at::empty({share_.size()}, gradients_.tensor().options());
-  reduction_ = StartReduceScatter(gradients_.tensor(), share_gradient_, data_);
+  if (!shard_gradient_.defined()) shard_gradient_ = at::empty({shard_.size()}, gradients_.tensor().options());
+  reduction_ = StartReduceScatter(gradients_.tensor(), shard_gradient_, data_);
 }
 
-// Releases the memory of the full gradient with the reduction. The first one writes straight into the share.
+// Releases the memory of the full gradient with the reduction. The first one writes straight into the shard.
 void Bucket::ReduceAndRelease() {
   FinishReduction();
-  if (!share_gradient_.defined()) share_gradient_ = at::empty({share_.size()}, gradients_.tensor().options());
-  if (summed_) arriving_ = at::empty_like(share_gradient_);
-  reduction_ = StartReduceScatter(gradients_.Release(), summed_ ? arriving_ : share_gradient_, data_);
+  if (!shard_gradient_.defined()) shard_gradient_ = at::empty({shard_.size()}, gradients_.tensor().options());
+  if (summed_) arriving_ = at::empty_like(shard_gradient_);
+  reduction_ = StartReduceScatter(gradients_.Release(), summed_ ? arriving_ : shard_gradient_, data_);
 }
 
 void Bucket::FinishReduction() {
   reduction_.Wait();
-  if (arriving_.defined()) share_gradient_.add_(arriving_);
+  if (arriving_.defined()) shard_gradient_.add_(arriving_);
   arriving_.reset();
 }
 
@@ -296,19 +296,19 @@ void Bucket::AwaitGradients() {
   ClearStale();
   if (!split()) {
     gradients_.HoldZeros();
-    share_gradient_ = gradients_.tensor();
+    shard_gradient_ = gradients_.tensor();
   } else if (!summed_) {
-    share_gradient_ = at::zeros({share_.size()}, gradients_.tensor().options());
+    shard_gradient_ = at::zeros({shard_.size()}, gradients_.tensor().options());
   }
 }
 
 void Bucket::StartReplicaSum() {
-  if (options_.replicas != nullptr) replica_sum_ = StartAllReduce(share_gradient(), *options_.replicas);
+  if (options_.replicas != nullptr) replica_sum_ = StartAllReduce(shard_gradient(), *options_.replicas);
 }
 
-at::Tensor Bucket::share_gradient() const {
-  TRIREME_CHECK(share_gradient_.defined()) << "bucket " << layer_ << " has no gradient before AwaitGradients";
-  return share_gradient_;
+at::Tensor Bucket::shard_gradient() const {
+  TRIREME_CHECK(shard_gradient_.defined()) << "bucket " << layer_ << " has no gradient before AwaitGradients";
+  return shard_gradient_;
 }
 
 void Bucket::ZeroGradients() {
@@ -323,16 +323,16 @@ void Bucket::ZeroGradients() {
 void Bucket::ReleaseGradients() {
   if (!options_.trained) return;
   TRIREME_CHECK(!open_ && !summed_ && !reduction_.under_way()) << "bucket " << layer_ << " has gradients that count";
-  share_gradient_.reset();
+  shard_gradient_.reset();
   if (gradients_.held()) gradients_.Release();
 }
 
-Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* share_data) const {
+Shard Bucket::ShardOf(const FlatPart& part, const std::string& state, DType dtype, void* shard_data) const {
   const Placement& placement = entries_[part.parameter]->placement;
   const AxisNames distinct = split() ? ShardAxes(placement.mesh(), placement.declaration().grid) : AxisNames{};
   return FlatShard(placement, data_.members()[data_.rank()], {part.elements.begin, part.elements.end, distinct},
                    state + "/" + placement.name(), dtype,
-                   static_cast<std::byte*>(share_data) + part.offset * ByteSize(dtype));
+                   static_cast<std::byte*>(shard_data) + part.offset * ByteSize(dtype));
 }
 
 }  // namespace trireme

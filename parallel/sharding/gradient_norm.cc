@@ -18,7 +18,7 @@ namespace {
 // The name in the model's files: for a fused parameter, such as q|k|v, the tensor that contains the element.
 std::string NameOfNotFinite(const Bucket& bucket, const FlatPart& part) {
   const Weights::Entry& entry = *bucket.entries()[part.parameter];
-  at::Tensor host = bucket.share_gradient().cpu();
+  at::Tensor host = bucket.shard_gradient().cpu();
   const Shard shard = bucket.ShardOf(part, "gradient", DType::kFp32, host.data_ptr<float>());
   for (const FilePiece& piece : FilePieces(entry.parameter, shard)) {
     const at::Tensor values =
@@ -42,7 +42,7 @@ double ClipScale(double norm, double clip) { return clip > 0 ? std::min(1.0, cli
 const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
   const auto [place, fresh] = pieces_.try_emplace(&bucket);
   if (!fresh) return place->second;
-  auto* data = bucket.share_gradient().data_ptr<float>();
+  auto* data = bucket.shard_gradient().data_ptr<float>();
   std::vector<Piece> pieces;
   for (const FlatPart& part : bucket.parts()) {
     for (Piece& piece : JoinIfDense(OwnedPieces(bucket.ShardOf(part, "gradient", DType::kFp32, data), part.offset))) {
@@ -53,7 +53,7 @@ const std::vector<Piece>& GradientNorm::PiecesOf(const Bucket& bucket) {
 }
 
 void GradientNorm::AddValues(const Bucket& bucket, std::vector<at::Tensor>& values) {
-  for (const Piece& piece : PiecesOf(bucket)) values.push_back(View(bucket.share_gradient(), piece).contiguous());
+  for (const Piece& piece : PiecesOf(bucket)) values.push_back(View(bucket.shard_gradient(), piece).contiguous());
 }
 
 at::Tensor GradientNorm::SumOfSquares(at::Device device) {
@@ -71,7 +71,7 @@ at::Tensor GradientNorm::SumOfSquares(const Bucket& bucket, at::Device device) {
 std::string GradientNorm::FirstNotFinite() const {
   for (const Bucket* bucket : buckets_) {
     for (const FlatPart& part : bucket->parts()) {
-      const at::Tensor values = bucket->share_gradient().narrow(0, part.offset, part.elements.size());
+      const at::Tensor values = bucket->shard_gradient().narrow(0, part.offset, part.elements.size());
       if (values.isfinite().all().item<bool>()) continue;
       const char* kind = values.isnan().any().item<bool>() ? " (nan)" : " (inf)";
       return NameOfNotFinite(*bucket, part) + kind;

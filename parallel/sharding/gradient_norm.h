@@ -21,13 +21,13 @@ class GradientNorm {
  public:
   explicit GradientNorm(std::vector<Bucket*> buckets) : buckets_(std::move(buckets)) {}
 
-  // Over the part of share_gradient() that this rank owns: one element, on `device`. Sums of many elements
+  // Over the part of shard_gradient() that this rank owns: one element, on `device`. Sums of many elements
   // are accumulated in fp64; on npu in fp32, block by block.
   at::Tensor SumOfSquares(at::Device device);
   at::Tensor SumOfSquares(const Bucket& bucket, at::Device device);  // of this one alone
 
   // "layers.2.mlp.down.weight (nan)": the first parameter in order with a non-finite value in this rank's
-  // share; empty if all are finite.
+  // shard; empty if all are finite.
   std::string FirstNotFinite() const;
 
  private:

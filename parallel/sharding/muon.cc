@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/sharding/share_tensors.h"
+#include "parallel/sharding/shard_tensors.h"
 #include "parallel/tensor/collectives.h"
 
 namespace trireme {
@@ -37,13 +37,13 @@ at::Tensor Orthogonalised(const at::Tensor& matrix) {
   return (tall ? x.t() : x) * (kRmsOfAdamW * std::sqrt(larger));
 }
 
-void OrthogonaliseShares(const Bucket& bucket, const at::Tensor& direction, Communicator& stage) {
-  std::vector<ShareTensor> matrices = ShareTensorsOf(bucket);
-  std::erase_if(matrices, [&](const ShareTensor& tensor) { return !TakesMuon(*tensor.parameter, bucket.layer()); });
+void OrthogonaliseShards(const Bucket& bucket, const at::Tensor& direction, Communicator& stage) {
+  std::vector<ShardTensor> matrices = ShardTensorsOf(bucket);
+  std::erase_if(matrices, [&](const ShardTensor& tensor) { return !TakesMuon(*tensor.parameter, bucket.layer()); });
   std::vector<at::Tensor> wholes;
-  for (const ShareTensor& matrix : matrices) {
+  for (const ShardTensor& matrix : matrices) {
     const at::Tensor& whole = wholes.emplace_back(at::zeros(matrix.file->shape, direction.options()));
-    for (const SharePiece& piece : matrix.pieces) {
+    for (const ShardPiece& piece : matrix.pieces) {
       if (piece.owned) piece.In(whole).copy_(piece.Of(direction));
     }
     AllReduce(whole, stage);
@@ -54,7 +54,7 @@ void OrthogonaliseShares(const Bucket& bucket, const at::Tensor& direction, Comm
   }
   for (size_t i = 0; i < matrices.size(); ++i) {
     AllReduce(wholes[i], stage);
-    for (const SharePiece& piece : matrices[i].pieces) piece.Of(direction).copy_(piece.In(wholes[i]));
+    for (const ShardPiece& piece : matrices[i].pieces) piece.Of(direction).copy_(piece.In(wholes[i]));
   }
 }
 

@@ -20,8 +20,8 @@ bool TakesMuon(const Parameter& parameter, const std::string& layer);
 // then have the size of AdamW's, and the same learning rate serves both. matrix: [rows, columns] fp32.
 at::Tensor Orthogonalised(const at::Tensor& matrix);
 
-// direction: [share] fp32 of a bucket: the momentum of its matrices, replaced by the direction of their updates.
+// direction: [shard] fp32 of a bucket: the momentum of its matrices, replaced by the direction of their updates.
 // Collective over the ranks of the pipeline stage, all of which have the same buckets.
-void OrthogonaliseShares(const Bucket& bucket, const at::Tensor& direction, Communicator& stage);
+void OrthogonaliseShards(const Bucket& bucket, const at::Tensor& direction, Communicator& stage);
 
 }  // namespace trireme

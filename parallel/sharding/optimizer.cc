@@ -21,20 +21,20 @@ namespace {
 constexpr char kTiedLayer[] = "embedding", kMaster[] = "master", kMuon[] = "muon";
 constexpr char kLowRankB[] = ".lora_b.";  // in the names of parallel/graph/low_rank.h
 
-// [share] fp32; may be the master itself.
+// [shard] fp32; may be the master itself.
 at::Tensor WideMasterOf(Bucket& bucket) {
-  return bucket.has_split_master() ? bucket.JoinedMaster() : bucket.share_master().to(at::kFloat);
+  return bucket.has_split_master() ? bucket.JoinedMaster() : bucket.shard_master().to(at::kFloat);
 }
 
-UpdateTensors ElementsOf(const UpdateTensors& share, const FlatRange& range) {
+UpdateTensors ElementsOf(const UpdateTensors& shard, const FlatRange& range) {
   const auto elements = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.narrow(0, range.begin, range.size()) : at::Tensor();
   };
-  UpdateTensors own{.master = elements(share.master),
+  UpdateTensors own{.master = elements(shard.master),
                     .states = {},
-                    .gradient = elements(share.gradient),
-                    .parameter = elements(share.parameter)};
-  for (const at::Tensor& state : share.states) own.states.push_back(elements(state));
+                    .gradient = elements(shard.gradient),
+                    .parameter = elements(shard.parameter)};
+  for (const at::Tensor& state : shard.states) own.states.push_back(elements(state));
   return own;
 }
 
@@ -67,9 +67,9 @@ std::vector<Bucket*> ShardedOptimizer::TrainedOnly(const std::vector<Bucket*>& b
   return trained;
 }
 
-// Runs cover the full share: the gaps between parameters belong to the preceding run, and stay zero.
+// Runs cover the full shard: the gaps between parameters belong to the preceding run, and stay zero.
 std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Bucket& bucket) const {
-  std::vector<UpdateRun> runs = {{.elements = {0, bucket.share().size()}}};
+  std::vector<UpdateRun> runs = {{.elements = {0, bucket.shard().size()}}};
   for (const FlatPart& part : bucket.parts()) {
     const UpdateRun run = RunOf(bucket, part);
     if (runs.back().Like(run)) continue;
@@ -79,10 +79,10 @@ std::vector<ShardedOptimizer::UpdateRun> ShardedOptimizer::UpdateRuns(const Buck
   return runs;
 }
 
-// From the part to the end of the share.
+// From the part to the end of the shard.
 ShardedOptimizer::UpdateRun ShardedOptimizer::RunOf(const Bucket& bucket, const FlatPart& part) const {
   UpdateRun run = RunOf(bucket.entries()[part.parameter]->parameter, bucket.layer());
-  run.elements = {part.offset, bucket.share().size()};
+  run.elements = {part.offset, bucket.shard().size()};
   return run;
 }
 
@@ -146,7 +146,7 @@ void ShardedOptimizer::CompleteGradients() {
   tensor_sums_.Run();
   expert_sums_.Run();
   for (Trained& trained : trained_) {
-    if (IsTied(*trained.bucket)) AllReduce(trained.bucket->share_gradient(), *groups_.embedding);
+    if (IsTied(*trained.bucket)) AllReduce(trained.bucket->shard_gradient(), *groups_.embedding);
   }
 }
 
@@ -164,14 +164,14 @@ GradientReport ShardedOptimizer::FinishGradients() {
 }
 
 void ShardedOptimizer::AddKept() {
-  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->share_gradient()).add_(kept_[i]);
+  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->shard_gradient()).add_(kept_[i]);
   kept_.clear();
   report_.norm = NormOverRanks(norm_.SumOfSquares(options_.device), groups_.world);
 }
 
 void ShardedOptimizer::KeepGradients() {
   TRIREME_CHECK(finished_ && report_.finite && updated_.empty()) << "gradients are kept without finite ones";
-  for (const Trained& trained : trained_) kept_.push_back(trained.bucket->share_gradient().clone());
+  for (const Trained& trained : trained_) kept_.push_back(trained.bucket->shard_gradient().clone());
   kept_report_ = report_;
   ClearGradients();
 }
@@ -179,7 +179,7 @@ void ShardedOptimizer::KeepGradients() {
 void ShardedOptimizer::DropPass() {
   TRIREME_CHECK(finished_) << "DropPass is called before FinishGradients";
   if (kept_.empty()) return ClearGradients();
-  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->share_gradient()).copy_(kept_[i]);
+  for (size_t i = 0; i < trained_.size(); ++i) at::Tensor(trained_[i].bucket->shard_gradient()).copy_(kept_[i]);
   kept_.clear();
   report_ = kept_report_;
 }
@@ -219,7 +219,7 @@ void ShardedOptimizer::MoveStates(at::Device device) {
 void ShardedOptimizer::MakeStates() {
   TRIREME_CHECK(!lent_) << "the optimizer's memory is lent";
   for (Trained& trained : trained_) {
-    const at::Tensor master = trained.bucket->share_master();
+    const at::Tensor master = trained.bucket->shard_master();
     while (trained.states.size() < state_names_.size()) {
       const std::string& name = state_names_[trained.states.size()];
       if (name == kInitial) {
@@ -234,11 +234,11 @@ void ShardedOptimizer::MakeStates() {
 }
 
 void ShardedOptimizer::MakeTensorStates(Trained& trained) const {
-  const auto options = trained.bucket->share_master().options().dtype(at::kFloat);
-  for (ShareTensor& tensor : ShareTensorsOf(*trained.bucket)) {
+  const auto options = trained.bucket->shard_master().options().dtype(at::kFloat);
+  for (ShardTensor& tensor : ShardTensorsOf(*trained.bucket)) {
     const UpdateRun run = RunOf(*tensor.parameter, trained.bucket->layer());
-    WholeTensor whole{.share = std::move(tensor), .decayed = run.decayed, .lr_factor = run.lr_factor};
-    const Shape& shape = whole.share.file->shape;
+    WholeTensor whole{.shard = std::move(tensor), .decayed = run.decayed, .lr_factor = run.lr_factor};
+    const Shape& shape = whole.shard.file->shape;
     for (const auto& [name, of_state] : moments_8bit() ? Adam8BitStates(shape) : AdafactorStates(shape)) {
       whole.states[name] = at::zeros(of_state, options);
     }
@@ -288,45 +288,45 @@ UpdateNumbers ShardedOptimizer::NumbersOf(const UpdateRun& run, UpdateNumbers nu
 
 void ShardedOptimizer::Step(Trained& trained, const UpdateNumbers& numbers) {
   Bucket& bucket = *trained.bucket;
-  const at::Tensor master = bucket.share_master();
-  const UpdateTensors share{.master = master,
+  const at::Tensor master = bucket.shard_master();
+  const UpdateTensors shard{.master = master,
                             .states = trained.states,
-                            .gradient = bucket.share_gradient().to(master.device()),
+                            .gradient = bucket.shard_gradient().to(master.device()),
                             .parameter = bucket.BeginValues()};
   if (!trained.tensors.empty()) {
-    StepTensors(trained, share, numbers);
+    StepTensors(trained, shard, numbers);
   } else {
     for (const UpdateRun& run : trained.runs) {
-      if (!run.muon) update_(ElementsOf(share, run.elements), NumbersOf(run, numbers));
+      if (!run.muon) update_(ElementsOf(shard, run.elements), NumbersOf(run, numbers));
     }
-    if (options_.name == kMuon) StepMuon(trained, share, numbers);
+    if (options_.name == kMuon) StepMuon(trained, shard, numbers);
   }
-  if (options_.ema > 0) Average(share, numbers);
+  if (options_.ema > 0) Average(shard, numbers);
   bucket.EndValues();
 }
 
-void ShardedOptimizer::StepTensors(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers) {
-  if (moments_8bit()) return StepAdam8Bit(trained.tensors, share, numbers, *groups_.stage);
-  StepAdafactor(trained.tensors, share, numbers, options_.adafactor, *groups_.stage);
+void ShardedOptimizer::StepTensors(const Trained& trained, const UpdateTensors& shard, const UpdateNumbers& numbers) {
+  if (moments_8bit()) return StepAdam8Bit(trained.tensors, shard, numbers, *groups_.stage);
+  StepAdafactor(trained.tensors, shard, numbers, options_.adafactor, *groups_.stage);
 }
 
-// The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose share has
+// The momentum is the first state. All ranks of the stage come here with the same buckets, also those whose shard has
 // no element of a matrix.
-void ShardedOptimizer::StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers) {
-  const at::Tensor direction = at::zeros_like(share.gradient);
+void ShardedOptimizer::StepMuon(const Trained& trained, const UpdateTensors& shard, const UpdateNumbers& numbers) {
+  const at::Tensor direction = at::zeros_like(shard.gradient);
   const double momentum = numbers.momentum;
   for (const UpdateRun& run : trained.runs) {
     if (!run.muon) continue;
-    const UpdateTensors own = ElementsOf(share, run.elements);
+    const UpdateTensors own = ElementsOf(shard, run.elements);
     const at::Tensor gradient = own.gradient * numbers.gradient_scale, kept = own.states[0].to(at::kFloat);
     kept.lerp_(gradient, 1 - momentum);
     if (!kept.is_same(own.states[0])) at::Tensor(own.states[0]).copy_(kept);
     direction.narrow(0, run.elements.begin, run.elements.size()).copy_(gradient.lerp(kept, momentum));  // Nesterov's
   }
-  OrthogonaliseShares(*trained.bucket, direction, *groups_.stage);
+  OrthogonaliseShards(*trained.bucket, direction, *groups_.stage);
   for (const UpdateRun& run : trained.runs) {
     if (!run.muon) continue;
-    const UpdateTensors own = ElementsOf(share, run.elements);
+    const UpdateTensors own = ElementsOf(shard, run.elements);
     const UpdateNumbers of_run = NumbersOf(run, numbers);
     const WideMaster master(own);
     const at::Tensor step = direction.narrow(0, run.elements.begin, run.elements.size());
@@ -336,8 +336,8 @@ void ShardedOptimizer::StepMuon(const Trained& trained, const UpdateTensors& sha
 }
 
 // As torch.optim.swa_utils averages: the first update's weights, then their exponential moving average.
-void ShardedOptimizer::Average(const UpdateTensors& share, const UpdateNumbers& numbers) const {
-  const at::Tensor average = share.states.back(), weights = WideMaster(share).values();
+void ShardedOptimizer::Average(const UpdateTensors& shard, const UpdateNumbers& numbers) const {
+  const at::Tensor average = shard.states.back(), weights = WideMaster(shard).values();
   numbers.step == 1 ? average.copy_(weights) : average.lerp_(weights, 1 - options_.ema);
 }
 
@@ -356,28 +356,28 @@ void ShardedOptimizer::ClearGradients() {
   finished_ = false;
 }
 
-void ShardedOptimizer::AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share,
+void ShardedOptimizer::AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& shard,
                                     std::vector<Shard>& shards) {
-  void* data = OnHost(share, state == kMaster && bucket.has_split_master() ? &bucket : nullptr);
+  void* data = OnHost(shard, state == kMaster && bucket.has_split_master() ? &bucket : nullptr);
   for (const FlatPart& part : bucket.parts()) {
-    shards.push_back(bucket.ShardOf(part, state, FromTorch(share.scalar_type()), data));
+    shards.push_back(bucket.ShardOf(part, state, FromTorch(shard.scalar_type()), data));
     if (!IsTiedCopy(bucket)) continue;
     for (ShardBox& box : shards.back().boxes) ++box.replica;  // the first stage's copy is the owner
   }
 }
 
-void* ShardedOptimizer::OnHost(const at::Tensor& share, Bucket* split) {
-  if (share.is_cpu() && split == nullptr) return share.data_ptr();
-  host_copies_.push_back({split == nullptr ? share : at::Tensor(), share.cpu(), split});
+void* ShardedOptimizer::OnHost(const at::Tensor& shard, Bucket* split) {
+  if (shard.is_cpu() && split == nullptr) return shard.data_ptr();
+  host_copies_.push_back({split == nullptr ? shard : at::Tensor(), shard.cpu(), split});
   return host_copies_.back().copy.data_ptr();
 }
 
-void ShardedOptimizer::ForEachShare(const std::function<void(const ShareState&)>& visit, bool changes) {
+void ShardedOptimizer::ForEachShard(const std::function<void(const ShardState&)>& visit, bool changes) {
   MakeStates();
   for (const Trained& trained : trained_) {
     Bucket& bucket = *trained.bucket;
     const bool is_copy = IsTiedCopy(bucket);
-    const at::Tensor master = bucket.has_split_master() ? bucket.JoinedMaster() : bucket.share_master();
+    const at::Tensor master = bucket.has_split_master() ? bucket.JoinedMaster() : bucket.shard_master();
     visit({&bucket, kMaster, master, is_copy});
     if (changes && bucket.has_split_master()) bucket.TakeJoinedMaster(master);
     for (size_t i = 0; i < state_names_.size(); ++i) visit({&bucket, state_names_[i], trained.states[i], is_copy});
@@ -390,7 +390,7 @@ void ShardedOptimizer::ForEachTensorState(const std::function<void(const TensorS
     const bool saved = !trained.tensors.empty() && groups_.stage->rank() == 0 && !IsTiedCopy(*trained.bucket);
     for (const WholeTensor& tensor : trained.tensors) {
       for (const auto& [name, values] : tensor.states) {
-        visit({.key = Concat(name, "/", tensor.share.file->name), .values = values, .saved = saved});
+        visit({.key = Concat(name, "/", tensor.shard.file->name), .values = values, .saved = saved});
       }
     }
   }
@@ -399,7 +399,7 @@ void ShardedOptimizer::ForEachTensorState(const std::function<void(const TensorS
 std::vector<Shard> ShardedOptimizer::States() {
   ForgetCopies();
   std::vector<Shard> shards;
-  ForEachShare([&](const ShareState& state) { AppendShards(*state.bucket, state.state, state.share, shards); });
+  ForEachShard([&](const ShardState& state) { AppendShards(*state.bucket, state.state, state.shard, shards); });
   return shards;
 }
 
@@ -416,7 +416,7 @@ void ShardedOptimizer::StatesLoaded(int64_t step) {
   for (Trained& trained : trained_) {
     if (trained.bucket->has_split_master()) continue;  // its values are a part of it
     const at::Tensor values = trained.bucket->BeginValues();
-    if (values.defined()) values.copy_(trained.bucket->share_master());
+    if (values.defined()) values.copy_(trained.bucket->shard_master());
     trained.bucket->EndValues();
   }
 }
@@ -426,7 +426,7 @@ std::vector<Shard> ShardedOptimizer::Gradients() {
   ForgetCopies();
   std::vector<Shard> shards;
   for (const Trained& trained : trained_) {
-    AppendShards(*trained.bucket, "gradient", trained.bucket->share_gradient(), shards);
+    AppendShards(*trained.bucket, "gradient", trained.bucket->shard_gradient(), shards);
   }
   return shards;
 }

@@ -1,5 +1,5 @@
 // ShardedOptimizer: from the gradients of the buckets to their new values. Sums what tensor-parallel ranks
-// and tied copies have parts of, measures and clips, and runs an update rule on this rank's share in fp32. Which rate,
+// and tied copies have parts of, measures and clips, and runs an update rule on this rank's shard in fp32. Which rate,
 // and what happens to a step that is not finite, is the training loop's business.
 #pragma once
 
@@ -22,7 +22,7 @@ struct GradientReport {
   double norm = 0;     // of all gradients of the model, with those kept of earlier passes, before clipping
   bool finite = true;  // those of the last pass
   // If not finite: "rank 3: layers.2.mlp.down.weight (nan)", the same on every rank. Names the rank whose
-  // share has the value; which rank's tokens caused it is lost in the reduction.
+  // shard has the value; which rank's tokens caused it is lost in the reduction.
   std::string source;
 };
 
@@ -68,10 +68,10 @@ struct StepNumbers {
 };
 
 // A state of one bucket on this rank.
-struct ShareState {
+struct ShardState {
   Bucket* bucket;
   std::string state;  // "master", or one of OptimizerStates
-  at::Tensor share;   // [share]
+  at::Tensor shard;   // [shard]
   bool is_copy;       // of a tied embedding: another stage's is the one that counts
 };
 
@@ -117,11 +117,11 @@ class ShardedOptimizer {
   void MakeStates();  // if there are none yet
   // Every state of every trained bucket, one after another: a split master exists in fp32 only in the call. With
   // `changes` what is written there counts, and StatesLoaded must be called afterwards.
-  void ForEachShare(const std::function<void(const ShareState&)>& visit, bool changes = false);
+  void ForEachShard(const std::function<void(const ShardState&)>& visit, bool changes = false);
   // The same for states that belong to whole tensors.
   void ForEachTensorState(const std::function<void(const TensorState&)>& visit);
   bool IsTiedCopy(const Bucket& bucket) const;  // the last stage's
-  // Of every trained parameter what this rank's share holds: "master/NAME" and "STATE/NAME" of each
+  // Of every trained parameter what this rank's shard holds: "master/NAME" and "STATE/NAME" of each
   // optimizer state, in host memory: where the states are a device's, in copies that live until
   // ForgetCopies or the next call. Whoever writes into them calls StatesLoaded afterwards.
   std::vector<Shard> States();
@@ -131,7 +131,7 @@ class ShardedOptimizer {
   void ForgetCopies() { host_copies_.clear(); }
 
  private:
-  struct UpdateRun {  // part of a share
+  struct UpdateRun {  // part of a shard
     FlatRange elements;
     bool decayed = false;
     double lr_factor = 1;
@@ -144,7 +144,7 @@ class ShardedOptimizer {
   struct Trained {
     Bucket* bucket;
     std::vector<UpdateRun> runs;
-    std::vector<at::Tensor> states;         // by state_names_, [share] each; empty before the first update
+    std::vector<at::Tensor> states;         // by state_names_, [shard] each; empty before the first update
     std::vector<WholeTensor> tensors = {};  // of optimizers that update whole ones; likewise
   };
 
@@ -161,17 +161,17 @@ class ShardedOptimizer {
   UpdateNumbers NumbersOf(double gradient_scale) const;  // of the next update
   void Step(Trained& trained, const UpdateNumbers& numbers);
   UpdateNumbers NumbersOf(const UpdateRun& run, UpdateNumbers numbers) const;
-  void StepTensors(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
-  void StepMuon(const Trained& trained, const UpdateTensors& share, const UpdateNumbers& numbers);
-  void Average(const UpdateTensors& share, const UpdateNumbers& numbers) const;
+  void StepTensors(const Trained& trained, const UpdateTensors& shard, const UpdateNumbers& numbers);
+  void StepMuon(const Trained& trained, const UpdateTensors& shard, const UpdateNumbers& numbers);
+  void Average(const UpdateTensors& shard, const UpdateNumbers& numbers) const;
   void UpdateInPass(Trained& trained);
   at::Tensor SquaresOfPass();
   void CompleteGradients();
   void AddKept();
   void ClearGradients();
   std::string FindSource();
-  void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& share, std::vector<Shard>& shards);
-  void* OnHost(const at::Tensor& share, Bucket* split);
+  void AppendShards(Bucket& bucket, const std::string& state, const at::Tensor& shard, std::vector<Shard>& shards);
+  void* OnHost(const at::Tensor& shard, Bucket* split);
 
   OptimizerGroups groups_;
   Job& job_;

@@ -1,4 +1,4 @@
-// Pieces: rectangular pieces of a share's flat memory: which elements this rank owns, and which it sums with
+// Pieces: rectangular pieces of a shard's flat memory: which elements this rank owns, and which it sums with
 // adjacent ranks. Integers only; flat_memory.h creates views from them.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace trireme {
 
 struct Piece {
-  int64_t offset = 0;  // of the first element, within the share
+  int64_t offset = 0;  // of the first element, within the shard
   Shape extent;
   Shape strides;
 
@@ -19,7 +19,7 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-// The boxes that the rank owns (replica 0) of a shard whose memory starts `offset` elements into the share.
+// The boxes that the rank owns (replica 0) of a shard whose memory starts `offset` elements into the flat buffer.
 std::vector<Piece> OwnedPieces(const Shard& shard, int64_t offset);
 
 // The elements of `part` within a box of its parameter's local tensor.

@@ -57,13 +57,13 @@ void TensorSums::Add(Bucket& bucket, const std::vector<Piece>& pieces, int neigh
 
 void TensorSums::Run() {
   if (sums_.empty()) return;
-  const at::Tensor message = at::zeros({elements_}, sums_[0].bucket->share_gradient().options());
+  const at::Tensor message = at::zeros({elements_}, sums_[0].bucket->shard_gradient().options());
   const auto visit = [&](const auto& copy) {
     int64_t begin = 0;
     for (const Summed& sum : sums_) {
       const int64_t size = sum.piece.elements();
       copy(message.narrow(0, begin + sum.place * size, size).view(sum.piece.extent),
-           View(sum.bucket->share_gradient(), sum.piece));
+           View(sum.bucket->shard_gradient(), sum.piece));
       begin += sum.positions * size;
     }
   };

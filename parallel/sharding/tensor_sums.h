@@ -1,5 +1,5 @@
-// TensorSums: sums the partial gradients of tensor-parallel ranks, on the shares of all buckets at once:
-// gradients that are partial over tp (for experts: over etp), and rows that adjacent ranks share. Packed into
+// TensorSums: sums the partial gradients of tensor-parallel ranks, on the shards of all buckets at once:
+// gradients that are partial over tp (for experts: over etp), and rows that adjacent ranks shard. Packed into
 // one all-reduce.
 #pragma once
 
@@ -20,10 +20,10 @@ struct SumAxis {
 
 class TensorSums {
  public:
-  // Ranks of the group have the same share of the data-parallel group, so their pieces are the same.
+  // Ranks of the group have the same shard of the data-parallel group, so their pieces are the same.
   TensorSums(const std::vector<Bucket*>& buckets, const SumAxis& axis);
 
-  // Collective over the group, on share_gradient().
+  // Collective over the group, on shard_gradient().
   void Run();
 
  private:

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "parallel/sharding/share_tensors.h"
+#include "parallel/sharding/shard_tensors.h"
 #include "parallel/sharding/update_rule.h"
 
 namespace trireme {
 
 struct WholeTensor {
-  ShareTensor share;
+  ShardTensor shard;
   bool decayed = false;
   double lr_factor = 1;
   std::map<std::string, at::Tensor> states = {};  // fp32, by names of WholeStates; zero before the first update
@@ -35,11 +35,11 @@ using StateShapes = std::map<std::string, Shape>;
 StateShapes AdafactorStates(const Shape& shape);
 StateShapes Adam8BitStates(const Shape& shape);
 
-// One update of a bucket's share. Collective over the ranks of the stage, all of which have the same tensors.
-void StepAdafactor(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers,
+// One update of a bucket's shard. Collective over the ranks of the stage, all of which have the same tensors.
+void StepAdafactor(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers,
                    const AdafactorOptions& options, Communicator& stage);
-// share.states: the two moments' codes, one byte each.
-void StepAdam8Bit(const std::vector<WholeTensor>& tensors, const UpdateTensors& share, const UpdateNumbers& numbers,
+// shard.states: the two moments' codes, one byte each.
+void StepAdam8Bit(const std::vector<WholeTensor>& tensors, const UpdateTensors& shard, const UpdateNumbers& numbers,
                   Communicator& stage);
 
 }  // namespace trireme

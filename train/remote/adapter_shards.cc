@@ -58,8 +58,8 @@ at::Tensor AdapterPiece::In(const at::Tensor& numbers) const {
   return numbers.narrow(0, first, Elements(box.extent)).view(box.extent);
 }
 
-at::Tensor AdapterPiece::InShare(const at::Tensor& share) const {
-  return share.as_strided(box.extent, strides, share.storage_offset() + offset);
+at::Tensor AdapterPiece::InShard(const at::Tensor& shard) const {
+  return shard.as_strided(box.extent, strides, shard.storage_offset() + offset);
 }
 
 AdapterShards::AdapterShards(Session& session, int64_t max_rank, int64_t slots)

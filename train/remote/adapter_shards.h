@@ -26,14 +26,14 @@ struct AdapterPiece {
   int64_t inputs = 0;  // of A
   Box box;             // in the model's tensor
   bool owned = false;  // counts on this rank
-  size_t bucket = 0;   // whose share has it
-  int64_t offset = 0;  // in the share; with strides
+  size_t bucket = 0;   // whose shard has it
+  int64_t offset = 0;  // in the shard; with strides
   Shape strides = {};
   int64_t first = 0;  // among the model's numbers, where it is row-major
 
   size_t rank_dim() const { return is_a ? box.offset.size() - 2 : box.offset.size() - 1; }
   at::Tensor In(const at::Tensor& numbers) const;     // a view of the model's, with the box's dims
-  at::Tensor InShare(const at::Tensor& share) const;  // the same of the bucket's share
+  at::Tensor InShard(const at::Tensor& shard) const;  // the same of the bucket's shard
 };
 
 class AdapterShards {

@@ -65,9 +65,9 @@ void LoadFullModel(Trainer& trainer, const fs::path& directory, bool optimizer) 
   });
   AgreeOn(job, [&] { LoadStates(*reader, trainer, job); });
   if (optimizer) return;
-  trainer.optimizer().ForEachShare(
-      [](const ShareState& state) {
-        if (state.state != "master") at::Tensor(state.share).zero_();
+  trainer.optimizer().ForEachShard(
+      [](const ShardState& state) {
+        if (state.state != "master") at::Tensor(state.shard).zero_();
       },
       /*changes=*/true);
   trainer.optimizer().StatesLoaded(0);

@@ -126,8 +126,8 @@ void FullTrainer::DropGradients() {
 
 void FullTrainer::KeepInitial() {
   if (!initial_.empty()) return;
-  trainer_.optimizer().ForEachShare([&](const ShareState& state) {
-    if (state.state == "master") initial_.push_back(state.share.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  trainer_.optimizer().ForEachShard([&](const ShardState& state) {
+    if (state.state == "master") initial_.push_back(state.shard.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   });
 }
 
@@ -135,10 +135,10 @@ void FullTrainer::Restore() {
   model_.clear();
   DropGradients();
   size_t next = 0;
-  trainer_.optimizer().ForEachShare(
-      [&](const ShareState& state) {
-        const at::Tensor share = state.share;
-        state.state == "master" ? share.copy_(initial_.at(next++)) : share.zero_();
+  trainer_.optimizer().ForEachShard(
+      [&](const ShardState& state) {
+        const at::Tensor shard = state.shard;
+        state.state == "master" ? shard.copy_(initial_.at(next++)) : shard.zero_();
       },
       /*changes=*/true);
   trainer_.optimizer().StatesLoaded(0);

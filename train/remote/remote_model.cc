@@ -58,7 +58,7 @@ RemoteModel::RemoteModel(const AdapterShards& layout, const TrainedAdapters& ada
 
 at::Tensor RemoteModel::Taken(const std::vector<at::Tensor>& shares) const {
   const at::Tensor taken = layout_.Zeros(slot_);
-  for (const AdapterPiece& piece : layout_.pieces(slot_)) piece.In(taken).copy_(piece.InShare(shares[piece.bucket]));
+  for (const AdapterPiece& piece : layout_.pieces(slot_)) piece.In(taken).copy_(piece.InShard(shares[piece.bucket]));
   return taken;
 }
 
@@ -70,7 +70,7 @@ bool RemoteModel::Finite(const std::vector<at::Tensor>& shares) const {
 void RemoteModel::AddGradients(const std::vector<at::Tensor>& shares) {
   if (!gradients_.defined()) gradients_ = layout_.Zeros(slot_);
   for (const AdapterPiece& piece : layout_.pieces(slot_)) {
-    piece.In(gradients_).addcmul_(piece.InShare(shares[piece.bucket]), piece.In(factors_));
+    piece.In(gradients_).addcmul_(piece.InShard(shares[piece.bucket]), piece.In(factors_));
   }
 }
 

@@ -191,14 +191,14 @@ void RemoteTrainer::SwapIn(const std::vector<Passing>& passing) {
   std::vector<at::Tensor> values;
   for (const RemoteModel* model : fresh) values.push_back(model->SessionValues());
   ShardedOptimizer& optimizer = trainer_.optimizer();
-  optimizer.ForEachShare(
-      [&](const ShareState& state) {
+  optimizer.ForEachShard(
+      [&](const ShardState& state) {
         if (state.state != "master") return;
         const auto bucket =
             std::find(layout_.buckets().begin(), layout_.buckets().end(), state.bucket) - layout_.buckets().begin();
         for (size_t i = 0; i < fresh.size(); ++i) {
           for (const AdapterPiece& piece : layout_.pieces(fresh[i]->slot())) {
-            if (std::cmp_equal(piece.bucket, bucket)) piece.InShare(state.share).copy_(piece.In(values[i]));
+            if (std::cmp_equal(piece.bucket, bucket)) piece.InShard(state.shard).copy_(piece.In(values[i]));
           }
         }
       },
@@ -210,7 +210,7 @@ void RemoteTrainer::SwapIn(const std::vector<Passing>& passing) {
 void RemoteTrainer::TakeGradients(const std::vector<Passing>& passing) {
   const GradientReport report = trainer_.FinishGradients();
   std::vector<at::Tensor> shares;
-  for (Bucket* bucket : layout_.buckets()) shares.push_back(bucket->share_gradient().to(at::kCPU));
+  for (Bucket* bucket : layout_.buckets()) shares.push_back(bucket->shard_gradient().to(at::kCPU));
   for (const Passing& one : passing) {
     if (!one.outcome->error.empty()) continue;
     RemoteModel& model = Find(one.id);

@@ -41,13 +41,13 @@ void ModelCopy::Take() {
   size_t index = 0;
   for (Bucket* bucket : model_.buckets()) {
     if (trained_only_ && !bucket->trained()) continue;
-    if (!IsTiedCopy(*bucket)) TakeShare(index++, *bucket, kWeights, bucket->share_values());
+    if (!IsTiedCopy(*bucket)) TakeShard(index++, *bucket, kWeights, bucket->shard_values());
   }
   if (optimizer_ == nullptr) return;
-  optimizer_->ForEachShare([&](const ShareState& state) {
+  optimizer_->ForEachShard([&](const ShardState& state) {
     const bool is_value =
-        state.state == "master" && state.bucket->share_values().scalar_type() == state.share.scalar_type();
-    if (!state.is_copy && !is_value) TakeShare(index++, *state.bucket, state.state, state.share);
+        state.state == "master" && state.bucket->shard_values().scalar_type() == state.shard.scalar_type();
+    if (!state.is_copy && !is_value) TakeShard(index++, *state.bucket, state.state, state.shard);
   });
   optimizer_->ForEachTensorState([&](const TensorState& state) {
     if (state.saved) TakeTensorState(index++, state);
@@ -69,15 +69,15 @@ void ModelCopy::TakeTensorState(size_t index, const TensorState& state) {
   host_[index].copy_(state.values);
 }
 
-void ModelCopy::TakeShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share) {
+void ModelCopy::TakeShard(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& shard) {
   if (index == host_.size()) {
-    host_.push_back(at::empty(share.sizes(), share.options().device(at::kCPU)));
+    host_.push_back(at::empty(shard.sizes(), shard.options().device(at::kCPU)));
     Describe(bucket, state, host_.back());
   }
-  if (share.is_cpu() && share.is_contiguous()) {
-    CopyOnAllCores(host_[index].data_ptr(), share.data_ptr(), share.nbytes());
+  if (shard.is_cpu() && shard.is_contiguous()) {
+    CopyOnAllCores(host_[index].data_ptr(), shard.data_ptr(), shard.nbytes());
   } else {
-    host_[index].copy_(share);
+    host_[index].copy_(shard);
   }
 }
 

@@ -1,4 +1,4 @@
-// ModelCopy: this rank's share of a model's weights and optimizer states in host memory, as the pieces of a checkpoint
+// ModelCopy: this rank's shard of a model's weights and optimizer states in host memory, as the pieces of a checkpoint
 // that it writes. Taking it is all that a save stalls a run for. The files are RunSaver's business.
 #pragma once
 
@@ -23,7 +23,7 @@ class ModelCopy {
   const std::vector<PieceToWrite>& pieces() const { return pieces_; }
 
  private:
-  void TakeShare(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& share);
+  void TakeShard(size_t index, Bucket& bucket, const std::string& state, const at::Tensor& shard);
   void TakeTensorState(size_t index, const TensorState& state);
   void Describe(Bucket& bucket, const std::string& state, const at::Tensor& host);
   bool IsTiedCopy(const Bucket& bucket) const;

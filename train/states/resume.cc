@@ -29,10 +29,10 @@ const checkpoint::Tensor& FindState(const StoreReader& reader, const std::string
   return reader.Find("weights/" + name);
 }
 
-void ReadShare(StoreReader& reader, const ShareState& state) {
-  const bool on_host = state.share.device().is_cpu();
+void ReadShare(StoreReader& reader, const ShardState& state) {
+  const bool on_host = state.shard.device().is_cpu();
   const at::Tensor host =
-      on_host ? state.share : state.share.to(at::kCPU);  // padding between parameters stays as it is
+      on_host ? state.shard : state.shard.to(at::kCPU);  // padding between parameters stays as it is
   const DType dtype = FromTorch(host.scalar_type());
   for (const FlatPart& part : state.bucket->parts()) {
     const Shard shard = state.bucket->ShardOf(part, state.state, dtype, host.data_ptr());
@@ -41,7 +41,7 @@ void ReadShare(StoreReader& reader, const ShareState& state) {
                   {dtype, Advance(shard.data, dtype, piece.offset), piece.strides});
     }
   }
-  if (!on_host) at::Tensor(state.share).copy_(host);
+  if (!on_host) at::Tensor(state.shard).copy_(host);
 }
 
 void ReadTensorState(StoreReader& reader, const TensorState& state) {
@@ -167,7 +167,7 @@ void PrepareStates(const StoreReader& reader, Trainer& trainer, Job& job) {
 }
 
 void LoadStates(StoreReader& reader, Trainer& trainer, Job& job) {
-  trainer.optimizer().ForEachShare([&](const ShareState& state) { ReadShare(reader, state); }, /*changes=*/true);
+  trainer.optimizer().ForEachShard([&](const ShardState& state) { ReadShare(reader, state); }, /*changes=*/true);
   trainer.optimizer().ForEachTensorState([&](const TensorState& state) { ReadTensorState(reader, state); });
   reader.Verify(job.rank(), job.world());
   trainer.optimizer().StatesLoaded(reader.manifest().progress().updates());

@@ -23,7 +23,7 @@ std::vector<Bucket*> TrainedBuckets(Session& session) {
 
 void PutValues(Bucket& bucket, const at::Tensor& values) {
   const at::Tensor place = bucket.BeginValues();
-  (place.defined() ? place : bucket.share_master()).copy_(values);
+  (place.defined() ? place : bucket.shard_master()).copy_(values);
   bucket.EndValues();
 }
 
@@ -86,14 +86,14 @@ Reference::Reference(Session& session, const std::optional<std::filesystem::path
 
 void Reference::TakeStart() {
   if (!starts_) return;
-  for (Bucket* bucket : TrainedBuckets(session_)) elsewhere_.push_back(bucket->share_values().clone());
+  for (Bucket* bucket : TrainedBuckets(session_)) elsewhere_.push_back(bucket->shard_values().clone());
 }
 
 void Reference::Exchange() {
   const std::vector<Bucket*> buckets = TrainedBuckets(session_);
   TRIREME_CHECK(buckets.size() == elsewhere_.size()) << "the starting values were not taken";
   for (size_t i = 0; i < buckets.size(); ++i) {
-    const at::Tensor here = buckets[i]->share_values().clone();
+    const at::Tensor here = buckets[i]->shard_values().clone();
     PutValues(*buckets[i], elsewhere_[i]);
     elsewhere_[i] = here;
   }

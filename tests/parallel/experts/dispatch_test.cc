@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 #include "parallel/tensor/collectives.h"
 #include "tests/core/comm/spmd.h"
 
@@ -167,9 +167,9 @@ TEST_F(DispatchTest, TokenShardsAndTheirAdjoints) {
   const TensorParallel parallel{group, /*sequence=*/false};
   const at::Tensor whole = Numbers({12, kSize}, 1).requires_grad_();  // the same on every rank
   const int64_t share = 12 / group.size();
-  const at::Tensor mine = TakeShare(whole, parallel);
+  const at::Tensor mine = TakeShard(whole, parallel);
   EXPECT_TRUE(mine.equal(whole.narrow(0, group.rank() * share, share)));
-  EXPECT_TRUE(GiveShare(mine, parallel).equal(whole));
+  EXPECT_TRUE(GiveShard(mine, parallel).equal(whole));
   // Each rank has the gradient of its shard; the gradient of a replicated tensor is complete.
   const at::Tensor y = Numbers({share, kSize}, 9 + group.rank());
   const at::Tensor back = torch::autograd::grad({mine}, {whole}, {y})[0];

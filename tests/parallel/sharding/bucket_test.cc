@@ -114,14 +114,14 @@ TEST_F(BucketTest, FullGradientsAreFreedByTheirReductionFromZeroTwoOn) {
     // changes it.
     const double sum = size() * (size() + 1) / 2.0 * (zero >= 2 ? 3 : 1);
     for (const FlatPart& part : bucket->parts()) {
-      EXPECT_TRUE(bucket->share_gradient().narrow(0, part.offset, part.elements.size()).eq(sum).all().item<bool>());
+      EXPECT_TRUE(bucket->shard_gradient().narrow(0, part.offset, part.elements.size()).eq(sum).all().item<bool>());
     }
     bucket->ZeroGradients();
     bucket->PrepareGradients();
     for (const Weights::Entry& entry : entries_) EXPECT_EQ(entry.weight.gradient_sum().abs().sum().item<double>(), 0);
     bucket->StartReduce();
     bucket->AwaitGradients();
-    EXPECT_EQ(bucket->share_gradient().abs().sum().item<double>(), 0);
+    EXPECT_EQ(bucket->shard_gradient().abs().sum().item<double>(), 0);
   }
 }
 
@@ -140,7 +140,7 @@ TEST_F(BucketTest, WhatNoMicroBatchTouchedHasNoGradientOfTheStepBefore) {
       bucket->AwaitGradients();
       for (const FlatPart& part : bucket->parts()) {
         const bool touched = step == 0 || part.parameter == static_cast<size_t>(step);
-        const at::Tensor found = bucket->share_gradient().narrow(0, part.offset, part.elements.size());
+        const at::Tensor found = bucket->shard_gradient().narrow(0, part.offset, part.elements.size());
         EXPECT_TRUE(found.eq(touched ? size() : 0).all().item<bool>()) << "zero " << zero << ", step " << step;
       }
       bucket->ZeroGradients();
@@ -184,13 +184,13 @@ TEST_F(BucketTest, InAGroupOfOneEverythingIsTheWholeBuffer) {
     bucket->PrepareGradients();
     bucket->StartReduce();
     bucket->AwaitGradients();
-    EXPECT_EQ(bucket->share_master().data_ptr(), entries_[0].weight.value.data_ptr());
-    EXPECT_EQ(bucket->share_gradient().data_ptr(), entries_[0].weight.gradient.data_ptr());
+    EXPECT_EQ(bucket->shard_master().data_ptr(), entries_[0].weight.value.data_ptr());
+    EXPECT_EQ(bucket->shard_gradient().data_ptr(), entries_[0].weight.gradient.data_ptr());
     EXPECT_EQ(bucket->memory().value_bytes, elements_alone_ * 4);
     EXPECT_EQ(bucket->memory().gradient_bytes, elements_alone_ * 4);
     EXPECT_EQ(bucket->memory().master_bytes, 0);
     EXPECT_FALSE(bucket->BeginValues().defined());
-    bucket->share_master().fill_(2);
+    bucket->shard_master().fill_(2);
     bucket->EndValues();
     bucket->AwaitValues();
     EXPECT_TRUE(entries_[0].weight.value.eq(2).all().item<bool>());

@@ -32,21 +32,21 @@ TEST(FlatLayout, ParametersBeginAlignedAndDoNotOverlap) {
 
 TEST(FlatLayout, ShardsAreEqualAndHoldEachElementOnce) {
   const std::vector<int64_t> sizes = {3, 100, 16, 1, 47};
-  for (int shares : {1, 2, 3, 4, 7}) {
-    const FlatLayout layout(sizes, shares);
+  for (int shards : {1, 2, 3, 4, 7}) {
+    const FlatLayout layout(sizes, shards);
     std::vector<std::set<int64_t>> seen(sizes.size());
     int64_t end = 0;
-    for (int index = 0; index < shares; ++index) {
-      const FlatRange share = layout.ShareOf(index);
-      EXPECT_EQ(share.begin, end);
-      EXPECT_EQ(share.size() * shares, layout.total());
-      EXPECT_EQ(share.begin % 16, 0);
-      end = share.end;
-      for (const FlatPart& part : layout.PartsIn(share)) {
+    for (int index = 0; index < shards; ++index) {
+      const FlatRange shard = layout.ShardAt(index);
+      EXPECT_EQ(shard.begin, end);
+      EXPECT_EQ(shard.size() * shards, layout.total());
+      EXPECT_EQ(shard.begin % 16, 0);
+      end = shard.end;
+      for (const FlatPart& part : layout.PartsIn(shard)) {
         EXPECT_GT(part.elements.size(), 0);
         for (int64_t i = 0; i < part.elements.size(); ++i) {
           EXPECT_TRUE(seen[part.parameter].insert(part.elements.begin + i).second);
-          EXPECT_EQ(share.begin + part.offset + i, layout.RangeOf(part.parameter).begin + part.elements.begin + i);
+          EXPECT_EQ(shard.begin + part.offset + i, layout.RangeOf(part.parameter).begin + part.elements.begin + i);
         }
       }
     }

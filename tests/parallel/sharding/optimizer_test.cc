@@ -182,7 +182,7 @@ void ExpectNamedAndSkipped(const Grids& grids, CommunicatorSet& groups, const Ca
   int named = -1;
   ASSERT_EQ(std::sscanf(report.source.c_str(), "rank %d: ", &named), 1);
   if (TestJob().rank() == named) {
-    EXPECT_FALSE(rank.BucketOf("b")->share_gradient().isfinite().all().item<bool>());
+    EXPECT_FALSE(rank.BucketOf("b")->shard_gradient().isfinite().all().item<bool>());
   }
   rank.optimizer().SkipUpdate();
   EXPECT_EQ(rank.optimizer().step(), 0);

@@ -33,7 +33,7 @@ DeclaredLayer EmbeddingLayer(int tensor) {
 
 DeclaredLayer LayerA(int tensor) {
   const Block query{.size = 12, .parts = tensor};
-  const Block key{.size = 6, .parts = std::max(tensor / 2, 1)};  // fewer than ranks: adjacent ranks share
+  const Block key{.size = 6, .parts = std::max(tensor / 2, 1)};  // fewer than ranks: adjacent ranks shard
   const Dim qkv = SplitDim("tp", {query, key, key});
   return {"a",
           {{.name = "a.norm", .dims = {WholeDim(7)}, .partial_gradient = {"tp"}},

@@ -1,4 +1,4 @@
-// ShareTensors: the files' tensors in a bucket, and where this rank's share has elements of them: for optimizers whose
+// ShardTensors: the files' tensors in a bucket, and where this rank's shard has elements of them: for optimizers whose
 // update of an element depends on its whole tensor. Counts and views only.
 #pragma once
 
@@ -11,24 +11,24 @@
 
 namespace trireme {
 
-struct SharePiece {
+struct ShardPiece {
   Box box;             // of the file's tensor
-  int64_t offset = 0;  // of its first element in the share
+  int64_t offset = 0;  // of its first element in the shard
   Shape strides;
   bool owned = false;  // of the ranks of a pipeline stage one owns each element
 
-  at::Tensor Of(const at::Tensor& share) const;  // the piece's elements in a share, [box.extent]
+  at::Tensor Of(const at::Tensor& shard) const;  // the piece's elements in a shard, [box.extent]
   at::Tensor In(const at::Tensor& whole) const;  // the same elements of the whole tensor
 };
 
-struct ShareTensor {
+struct ShardTensor {
   const Parameter* parameter = nullptr;
   const HfTensor* file = nullptr;
-  std::vector<SharePiece> pieces = {};
+  std::vector<ShardPiece> pieces = {};
 };
 
 // In the same order on every rank of the stage. The bucket outlives them.
-std::vector<ShareTensor> ShareTensorsOf(const Bucket& bucket);
+std::vector<ShardTensor> ShardTensorsOf(const Bucket& bucket);
 
 // One message for all of them; each becomes the sum, or maximum. Contiguous, fp32.
 void AllReduceTogether(const std::vector<at::Tensor>& tensors, Communicator& group, ReduceOp op = ReduceOp::kSum);

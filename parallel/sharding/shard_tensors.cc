@@ -1,4 +1,4 @@
-#include "parallel/sharding/share_tensors.h"
+#include "parallel/sharding/shard_tensors.h"
 
 #include <ATen/ATen.h>
 
@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-at::Tensor SharePiece::Of(const at::Tensor& share) const {
-  return share.as_strided(box.extent, strides, share.storage_offset() + offset);
+at::Tensor ShardPiece::Of(const at::Tensor& shard) const {
+  return shard.as_strided(box.extent, strides, shard.storage_offset() + offset);
 }
 
-at::Tensor SharePiece::In(const at::Tensor& whole) const {
+at::Tensor ShardPiece::In(const at::Tensor& whole) const {
   at::Tensor view = whole;
   for (size_t dim = 0; dim < box.extent.size(); ++dim) {
     view = view.narrow(static_cast<int64_t>(dim), box.offset[dim], box.extent[dim]);
@@ -21,8 +21,8 @@ at::Tensor SharePiece::In(const at::Tensor& whole) const {
   return view;
 }
 
-std::vector<ShareTensor> ShareTensorsOf(const Bucket& bucket) {
-  std::vector<ShareTensor> tensors;
+std::vector<ShardTensor> ShardTensorsOf(const Bucket& bucket) {
+  std::vector<ShardTensor> tensors;
   std::map<const HfTensor*, size_t> index;
   for (const Weights::Entry* entry : bucket.entries()) {
     for (const HfTensor& file : entry->parameter.hf) {
@@ -32,7 +32,7 @@ std::vector<ShareTensor> ShareTensorsOf(const Bucket& bucket) {
   }
   float somewhere = 0;  // pieces are numbers; nothing is read
   for (const FlatPart& part : bucket.parts()) {
-    const Shard shard = bucket.ShardOf({part.parameter, part.elements, 0}, "share", DType::kFp32, &somewhere);
+    const Shard shard = bucket.ShardOf({part.parameter, part.elements, 0}, "shard", DType::kFp32, &somewhere);
     for (const FilePiece& piece : FilePieces(bucket.entries()[part.parameter]->parameter, shard)) {
       tensors.at(index.at(piece.tensor))
           .pieces.push_back({.box = piece.box,

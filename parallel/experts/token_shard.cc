@@ -1,4 +1,4 @@
-#include "parallel/experts/token_share.h"
+#include "parallel/experts/token_shard.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -22,7 +22,7 @@ const TensorParallel& SavedTensorParallel(AutogradContext* context) {
 struct TakeFunction : torch::autograd::Function<TakeFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const TensorParallel* parallel) {
     KeepTensorParallel(context, parallel);
-    return ShareOf(x, *parallel);
+    return ShardOf(x, *parallel);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     return {AllGatherRows(gradients[0], SavedTensorParallel(context).group), at::Tensor()};
@@ -35,28 +35,28 @@ struct GiveFunction : torch::autograd::Function<GiveFunction> {
     return AllGatherRows(x, parallel->group);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {ShareOf(gradients[0], SavedTensorParallel(context)).contiguous(), at::Tensor()};
+    return {ShardOf(gradients[0], SavedTensorParallel(context)).contiguous(), at::Tensor()};
   }
 };
 
-bool HoldsShare(const TensorParallel& parallel) { return parallel.sequence || parallel.size() == 1; }
+bool HoldsShard(const TensorParallel& parallel) { return parallel.sequence || parallel.size() == 1; }
 
 }  // namespace
 
-at::Tensor ShareOf(const at::Tensor& all, const TensorParallel& parallel) {
+at::Tensor ShardOf(const at::Tensor& all, const TensorParallel& parallel) {
   if (!all.defined()) return all;
   TRIREME_CHECK(all.size(0) % parallel.size() == 0)
       << all.size(0) << " tokens are not divisible by " << parallel.size() << " ranks";
-  const int64_t share = all.size(0) / parallel.size();
-  return all.narrow(0, parallel.rank() * share, share);
+  const int64_t shard = all.size(0) / parallel.size();
+  return all.narrow(0, parallel.rank() * shard, shard);
 }
 
-at::Tensor TakeShare(const at::Tensor& x, const TensorParallel& parallel) {
-  return HoldsShare(parallel) ? x : TakeFunction::apply(x, &parallel);
+at::Tensor TakeShard(const at::Tensor& x, const TensorParallel& parallel) {
+  return HoldsShard(parallel) ? x : TakeFunction::apply(x, &parallel);
 }
 
-at::Tensor GiveShare(const at::Tensor& x, const TensorParallel& parallel) {
-  return HoldsShare(parallel) ? x : GiveFunction::apply(x, &parallel);
+at::Tensor GiveShard(const at::Tensor& x, const TensorParallel& parallel) {
+  return HoldsShard(parallel) ? x : GiveFunction::apply(x, &parallel);
 }
 
 }  // namespace trireme
