@@ -28,7 +28,7 @@ const std::map<std::string, LaunchFunction>& Kernels() {
 // Where the kernel's marked lines are, as error messages name them: "wrong_kernels.cpp:52".
 std::vector<std::string> MarkedLines(const std::string& kernel) {
   std::vector<std::string> places;
-  for (const std::string file : {"wrong_kernels.cpp", "wrong_block_kernels.cpp"}) {
+  for (const std::string file : {"wrong_kernels.cpp", "wrong_block_kernels.cpp", "wrong_cube_kernels.cpp"}) {
     std::ifstream source(WRONG_KERNELS_FOLDER "/" + file);
     std::string line;
     bool inside = false;
@@ -125,6 +125,22 @@ TEST_F(KernelRun, TensorsPassTheVectorUnitBy) {
     setenv("TWIN_AUTO_SYNC", auto_sync, 1);
     EXPECT_EQ(Run("right_passed_through", 1), "");
     for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(y[i], x[i % 64]) << i;
+  }
+}
+
+// A product on a cube core, of numbers that need no rounding.
+TEST_F(KernelRun, CubeCoresMultiply) {
+  auto* x = static_cast<uint16_t*>(x_);
+  for (uint32_t i = 0; i < 2 * kCount; ++i) x[i] = i % 3 == 0 ? 0x3c00 : (i % 5 == 0 ? 0xc000 : 0);  // 1, -2 or 0
+  const auto value = [&](uint32_t i) { return x[i] == 0x3c00 ? 1.0f : (x[i] == 0xc000 ? -2.0f : 0.0f); };
+  for (const char* checked : {"0", "1"}) {
+    setenv("TWIN_CHECKED", checked, 1);
+    EXPECT_EQ(Run("right_product", 1), "");
+    for (uint32_t i = 0; i < kCount; ++i) {
+      float wanted = 0;
+      for (uint32_t k = 0; k < 32; ++k) wanted += value(i / 32 * 32 + k) * value(kCount + k * 32 + i % 32);
+      ASSERT_EQ(static_cast<float*>(y_)[i], wanted) << i;
+    }
   }
 }
 
@@ -254,6 +270,48 @@ INSTANTIATE_TEST_SUITE_P(
                       Wrong{"wrong_tiling_key", "TILING_KEY_IS: no tiling key is set"},
                       Wrong{"wrong_merge",
                             "MrgSort: more than one repeat needs four contiguous lists of equal length"}),
+    [](const auto& info) { return std::string(info.param.kernel); });
+
+INSTANTIATE_TEST_SUITE_P(
+    CubeCore, WrongKernel,
+    ::testing::Values(
+        Wrong{"wrong_cube_copied", "PIPE_MTE1 reads byte 0 of the TBuf"},
+        Wrong{"wrong_cube_loaded", "PIPE_M reads byte 0 of the TBuf"},
+        Wrong{"wrong_cube_multiplied", "PIPE_FIX reads byte 0 of the TBuf"},
+        Wrong{"wrong_cube_flag", "while PIPE_M may still write it (Mmad, line"},
+        Wrong{"wrong_cube_loaded_again", "while PIPE_M may still read it (Mmad, line"},
+        Wrong{"wrong_cube_copied_again", "while PIPE_MTE1 may still read it (LoadData, line"},
+        Wrong{"wrong_cube_multiplied_again", "while PIPE_FIX may still read it (Fixpipe, line"},
+        Wrong{"wrong_cube_order_of_a",
+              "fractal 0, 1 of A (ZZ) is from row 16, column 0, the first of its lanes from row 0, column 0"},
+        Wrong{"wrong_cube_order_of_b",
+              "fractal 0, 1 of B (ZN) is from row 0, column 16, the first of its lanes from row 0, column 0"},
+        Wrong{"wrong_cube_loaded_twice", "it was loaded twice"},
+        Wrong{"wrong_cube_lanes", "not 16 adjacent lanes of one matrix"},
+        Wrong{"wrong_cube_k", "along k, fractal 1 of A is 16 after the first, of B -16"},
+        Wrong{"wrong_cube_tail", "LoadData: reads byte 960 of the TBuf"},
+        Wrong{"wrong_cube_stale", "the A1 queue of line"},
+        Wrong{"wrong_cube_alignment", "is 32 bytes past a multiple of 512"},
+        Wrong{"wrong_cube_capacity", "81920 bytes requested, but 0 of 65536 of L0A are in use"},
+        Wrong{"wrong_cube_beyond_buffer", "a fractal is beyond the source's tensor"},
+        Wrong{"wrong_cube_core", "a vector core has no A1 buffers"},
+        Wrong{"wrong_cube_unified_buffer", "a cube core has no VECIN buffers"},
+        Wrong{"wrong_cube_operand", "A1 is loaded into A2, B1 into B2"},
+        Wrong{"wrong_cube_wide_transpose", "ifTranspose needs a 16-bit type"},
+        Wrong{"wrong_cube_one_row", "m = 1 is a matrix-vector product"},
+        Wrong{"wrong_cube_small_sum", "call PipeBarrier<PIPE_M>() in between"},
+        Wrong{"wrong_cube_uninitialised_sum", "Mmad: reads byte 0 of the TBuf"},
+        Wrong{"wrong_cube_unit_open", "left its unit flag open"},
+        Wrong{"wrong_cube_unit_ignored", "set a unit flag; give Fixpipe unitFlag 3"},
+        Wrong{"wrong_cube_unit_never_set", "unitFlag 3, but no product set a unit flag"},
+        Wrong{"wrong_cube_unit_closed", "no Fixpipe with unitFlag 3 came since"},
+        Wrong{"wrong_cube_columns_overlap", "columns of nValue rows overlap"},
+        Wrong{"wrong_cube_quantisation", "quantPre does not convert between these types"},
+        Wrong{"wrong_cube_stride", "srcStride is the padded m, a multiple of 16"},
+        Wrong{"wrong_cube_beyond_result", "of global memory that has 4096"},
+        Wrong{"wrong_cube_result_read", "PIPE_MTE2 reads global memory while PIPE_FIX may still write it"},
+        Wrong{"wrong_cube_path", "there is no such path"},
+        Wrong{"wrong_cube_race", "of global memory, which block ", 2}),
     [](const auto& info) { return std::string(info.param.kernel); });
 
 // Every kernel of the two files is in the table above: none is missing.

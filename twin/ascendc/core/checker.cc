@@ -1,7 +1,7 @@
 // Bounds, uninitialised reads, and the order of pipes. A pipe begins its own instructions in order; whether
 // another pipe's are complete, it knows only by a flag, a queue or a barrier, and the vector unit knows no more
 // of its own. Each pipe has a clock and a vector of the times up to which it has seen all pipes complete; each
-// 4-byte granule of the buffer records its last writer and reader, and when they touched it.
+// granule of the buffers (4 bytes, 32 of the cube core's) records its last writer and reader, and when they touched it.
 #include "twin/ascendc/include/ascendc/checker.h"
 
 #include <algorithm>
@@ -12,8 +12,17 @@
 namespace twin::ascendc {
 namespace {
 
-constexpr const char* kPipeNames[kPipes] = {"PIPE_S", "PIPE_V", "PIPE_M", "PIPE_MTE1", "PIPE_MTE2", "PIPE_MTE3"};
+constexpr const char* kPipeNames[kPipes] = {"PIPE_S",    "PIPE_V",    "PIPE_M",   "PIPE_MTE1",
+                                            "PIPE_MTE2", "PIPE_MTE3", "PIPE_ALL", "PIPE_FIX"};
 constexpr size_t kGlobalWritesKept = 64;
+
+constexpr uint32_t kUbGranules = kUbBytes / 4;
+constexpr uint32_t GranuleOf(uint32_t offset) {
+  return offset < kUbBytes ? offset / 4 : kUbGranules + (offset - kUbBytes) / kBlockBytes;
+}
+constexpr uint32_t OffsetOf(uint32_t granule) {
+  return granule < kUbGranules ? granule * 4 : kUbBytes + (granule - kUbGranules) * kBlockBytes;
+}
 
 constexpr bool BesideScalar(int pipe) { return pipe == PIPE_V || pipe == PIPE_MTE2 || pipe == PIPE_MTE3; }
 
@@ -23,8 +32,13 @@ void Checker::Begin(const Core& core) {
   core_ = &core;
   buffers_.clear();
   global_writes_.clear();
-  written_.assign(kUbBytes, 0);
-  granules_.resize(kUbBytes / 4);
+  written_.resize(kLocalBytes);
+  std::memset(written_.data(), 0, cube_used_ ? kLocalBytes : kUbBytes);
+  granules_.resize(std::max<size_t>(granules_.size(), kUbGranules));
+  origins_.clear();
+  units_.clear();
+  copies_ = 0;
+  cube_used_ = reset_ = false;
   now_.assign(kPipes, 0);
   for (Clock& seen : seen_) seen.assign(kPipes, 0);
   for (auto& of_source : flags_)
@@ -58,15 +72,24 @@ void Checker::End() {
   FindRaces();
 }
 
+void Checker::Reset() { reset_ = true; }
+
 void Checker::Complain(Place place, const std::string& text) const {
   ascendc::Fail(place.function, text, place.file, place.line);
 }
 
 void Checker::AddBuffers(const uint8_t* begin, uint32_t bytes, uint32_t count, const char* kind, Place place) {
   const auto first = static_cast<uint32_t>(begin - core_->ub);
-  if (first == 0) {  // a new pipe, or one that was reset
+  if (reset_) {
     buffers_.clear();
+    units_.clear();
+    origins_.clear();
     ++epoch_;
+    reset_ = false;
+  }
+  if (first >= kUbBytes && !cube_used_) {
+    cube_used_ = true;
+    granules_.resize(GranuleOf(kLocalBytes - 1) + 1);
   }
   const bool queue = std::strcmp(kind, "TBuf") != 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -100,7 +123,7 @@ Checker::Buffer* Checker::Find(uint32_t offset) {
 uint32_t Checker::Offset(const void* begin, uint64_t bytes, Place place) const {
   const int64_t offset = static_cast<const uint8_t*>(begin) - core_->ub;
   const Buffer* buffer =
-      begin == nullptr || offset < 0 || offset >= kUbBytes ? nullptr : Find(static_cast<uint32_t>(offset));
+      begin == nullptr || offset < 0 || offset >= kLocalBytes ? nullptr : Find(static_cast<uint32_t>(offset));
   if (buffer == nullptr) Complain(place, "the tensor is not in any buffer of this core; was it allocated?");
   const uint64_t within = static_cast<uint64_t>(offset) - buffer->begin;
   if (within + bytes > buffer->bytes) {
@@ -154,6 +177,12 @@ void Checker::RecordTouch(pipe_t pipe, Buffer& buffer, bool write) const {
   if (pipe == PIPE_S) (write ? buffer.scalar_written : buffer.scalar_read) = Snapshot(PIPE_S);
 }
 
+Checker::Granule& Checker::GranuleAt(uint32_t index) {
+  Granule& granule = granules_[index];
+  if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
+  return granule;
+}
+
 void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, Place place) {
   const uint32_t time = ++now_[pipe];
   Buffer& buffer = *Find(offset);
@@ -161,14 +190,13 @@ void Checker::Ordered(pipe_t pipe, uint32_t offset, uint64_t bytes, bool write, 
   const auto unordered = [&](uint32_t granule, const char* what, int other, const Touch& touch) {
     const char* advice = other == pipe ? "); call PipeBarrier<PIPE_V>() in between"
                                        : "); set a flag and wait for it, or pass the tensor through a queue";
-    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(granule * 4) + " while " +
-                        kPipeNames[other] + " may still " + what + " it (" + touch.function + ", line " +
+    Complain(place, std::string(kPipeNames[pipe]) + (write ? " writes " : " reads ") + Name(OffsetOf(granule)) +
+                        " while " + kPipeNames[other] + " may still " + what + " it (" + touch.function + ", line " +
                         std::to_string(touch.line) + advice);
   };
-  for (uint64_t g = offset / 4; g < (offset + bytes + 3) / 4; ++g) {
-    Granule& granule = granules_[g];
-    if (granule.epoch != epoch_) granule = Granule{.epoch = epoch_};
-    const auto index = static_cast<uint32_t>(g);
+  const uint32_t last = GranuleOf(static_cast<uint32_t>(offset + bytes - 1));
+  for (uint32_t index = GranuleOf(offset); index <= last; ++index) {
+    Granule& granule = GranuleAt(index);
     if (!Waited(pipe, granule.writer, granule.write, buffer, place))
       unordered(index, "write", granule.writer, granule.write);
     const Touch touch{time, place.call, place.function, place.line};
@@ -213,7 +241,7 @@ void Checker::Aligned(const void* address, uint64_t alignment, Place place) cons
   const uint64_t over = reinterpret_cast<uint64_t>(address) % alignment;
   if (over == 0) return;
   const int64_t offset = static_cast<const uint8_t*>(address) - core_->ub;
-  const bool local = offset >= 0 && offset < kUbBytes && Find(static_cast<uint32_t>(offset)) != nullptr;
+  const bool local = offset >= 0 && offset < kLocalBytes && Find(static_cast<uint32_t>(offset)) != nullptr;
   Complain(place, (local ? Name(static_cast<uint32_t>(offset)) : std::string("a global address")) + " is " +
                       std::to_string(over) + " bytes past a multiple of " + std::to_string(alignment) +
                       "; it must start at one");
@@ -239,10 +267,10 @@ void Checker::ReadGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const v
   Touched(begin, bytes, from, AccessKind::kRead, place);
   const auto *first = static_cast<const uint8_t*>(begin), *last = first + bytes;
   for (const GlobalWrite& write : global_writes_) {
-    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3] || write.end <= first || last <= write.begin)
+    if (pipe == write.pipe || write.time <= seen_[pipe][write.pipe] || write.end <= first || last <= write.begin)
       continue;
-    Complain(place, std::string(kPipeNames[pipe]) + " reads global memory while PIPE_MTE3 may still write it (" +
-                        write.place.function + ", line " + std::to_string(write.place.line) +
+    Complain(place, std::string(kPipeNames[pipe]) + " reads global memory while " + kPipeNames[write.pipe] +
+                        " may still write it (" + write.place.function + ", line " + std::to_string(write.place.line) +
                         "); set a flag and wait for it");
   }
 }
@@ -252,11 +280,20 @@ void Checker::WriteGlobal(pipe_t pipe, const void* begin, uint64_t bytes, const 
   if (bytes == 0) return;
   Bounds(begin, bytes, from, to, place);
   constexpr AccessKind kKinds[] = {AccessKind::kWrite, AccessKind::kAdd, AccessKind::kMax, AccessKind::kMin};
-  Touched(begin, bytes, from, pipe == PIPE_MTE3 ? kKinds[static_cast<int>(core_->atomic)] : AccessKind::kWrite, place);
-  if (pipe != PIPE_MTE3) return;
-  if (global_writes_.size() == kGlobalWritesKept) global_writes_.erase(global_writes_.begin());
+  const bool copied = pipe == PIPE_MTE3 || pipe == PIPE_FIX;  // atomic if so set
+  Touched(begin, bytes, from, copied ? kKinds[static_cast<int>(core_->atomic)] : AccessKind::kWrite, place);
+  if (!copied) return;
   const auto* first = static_cast<const uint8_t*>(begin);
-  global_writes_.push_back({first, first + bytes, now_[PIPE_MTE3], place});
+  if (!global_writes_.empty()) {  // another piece of one copy; the fixpipe's are rows
+    GlobalWrite& before = global_writes_.back();
+    const bool same = before.pipe == pipe && before.place.call == place.call && before.place.line == place.line;
+    if (same && (pipe == PIPE_FIX ? before.end <= first : before.end == first)) {
+      before.end = first + bytes, before.time = now_[pipe];
+      return;
+    }
+  }
+  if (global_writes_.size() == kGlobalWritesKept) global_writes_.erase(global_writes_.begin());
+  global_writes_.push_back({first, first + bytes, pipe, now_[pipe], place});
 }
 
 }  // namespace twin::ascendc

@@ -66,9 +66,10 @@ void Checker::SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place) {
     Complain(place, "flag " + std::to_string(id) + " was set more than 16 times without a wait");
   if (pipe == PIPE_S || pipe == PIPE_ALL) Complain(place, "the pipe cannot be PIPE_S or PIPE_ALL");
   for (const GlobalWrite& write : global_writes_) {
-    if (pipe == PIPE_MTE3 || write.time <= seen_[pipe][PIPE_MTE3]) continue;
-    Complain(place, std::string("the flag is set while PIPE_MTE3 may still write global memory (") +
-                        write.place.function + ", line " + std::to_string(write.place.line) + "); set it on PIPE_MTE3");
+    if (pipe == write.pipe || write.time <= seen_[pipe][write.pipe]) continue;
+    const std::string writer = write.pipe == PIPE_FIX ? "PIPE_FIX" : "PIPE_MTE3";
+    Complain(place, "the flag is set while " + writer + " may still write global memory (" + write.place.function +
+                        ", line " + std::to_string(write.place.line) + "); set it on " + writer);
   }
   cross_core_[id] = {true, Snapshot(pipe), place};
 }

@@ -37,10 +37,10 @@ void Checker::WaitFlag(pipe_t source, pipe_t target, int id, Place place) {
 
 void Checker::Barrier(pipe_t pipe, Place place) {
   if (pipe == PIPE_S) Complain(place, "PIPE_S: the scalar unit waits for itself, and the device stops with an error");
-  if (pipe < kPipes) {
-    seen_[pipe][pipe] = now_[pipe];
-  } else if (pipe == PIPE_ALL) {
+  if (pipe == PIPE_ALL) {
     for (Clock& seen : seen_) seen = now_;
+  } else {
+    seen_[pipe][pipe] = now_[pipe];
   }
 }
 

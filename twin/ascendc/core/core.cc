@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "twin/ascendc/core/launch_state.h"
 #include "twin/ascendc/include/ascendc/checker.h"
@@ -17,7 +19,7 @@ namespace twin::ascendc {
 namespace {
 
 struct ThreadCore {
-  ThreadCore() : ub(static_cast<uint8_t*>(std::aligned_alloc(kRepeatBytes, kUbBytes)), std::free) {}
+  ThreadCore() : ub(static_cast<uint8_t*>(std::aligned_alloc(kFractalBytes, kLocalBytes)), std::free) {}
   std::unique_ptr<uint8_t, void (*)(void*)> ub;
   std::unique_ptr<Checker> checker;
   Core core;
@@ -55,7 +57,28 @@ void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks, LaunchShare
   thread.checker->Begin(thread.core);
 }
 
+CubeWork& CubeWork::operator+=(const CubeWork& other) {
+  mte2_bytes += other.mte2_bytes, mte1_bytes += other.mte1_bytes, fixpipe_bytes += other.fixpipe_bytes;
+  fractals += other.fractals, products += other.products;
+  mte2_calls += other.mte2_calls, mte1_calls += other.mte1_calls, fixpipe_calls += other.fixpipe_calls;
+  return *this;
+}
+
+namespace {
+std::mutex work_mutex;
+CubeWork work_done;
+}  // namespace
+
+CubeWork TakeCubeWork() {
+  std::lock_guard lock(work_mutex);
+  return std::exchange(work_done, {});
+}
+
 void EndBlock() {
+  if (ThisCore().cube) {
+    std::lock_guard lock(work_mutex);
+    work_done += ThisCore().work;
+  }
   if (Checker* checker = ThisCore().checker; checker != nullptr) checker->End();
 }
 
@@ -160,6 +183,11 @@ std::atomic<uint64_t> tiling_key{kNoTilingKey};
 }  // namespace
 
 void SetTilingKey(uint64_t key) { tiling_key = key; }
+
+bool MayHaveTilingKey(uint64_t key) {
+  const uint64_t given = tiling_key;
+  return given == kNoTilingKey || given == key;
+}
 
 bool TilingKeyIs(uint64_t key, const char* file, int line) {
   const uint64_t given = tiling_key;

@@ -1,13 +1,15 @@
-// AscendC on the host: the interface that kernels are written in, one family per file. Vector cores only; the
-// cube unit's functions are missing.
+// AscendC on the host: the interface that kernels are written in, one family per file, of vector and of cube cores.
 #pragma once
 
 #include "ascendc/activation.h"
 #include "ascendc/binary.h"
 #include "ascendc/compare.h"
 #include "ascendc/copy.h"
+#include "ascendc/cube_load.h"
+#include "ascendc/cube_mmad.h"
 #include "ascendc/debug.h"
 #include "ascendc/fill.h"
+#include "ascendc/fixpipe.h"
 #include "ascendc/gather.h"
 #include "ascendc/macros.h"
 #include "ascendc/math.h"

@@ -13,11 +13,28 @@
 
 namespace twin::ascendc {
 
-constexpr int kPipes = 6;  // PIPE_S … PIPE_MTE3
+constexpr int kPipes = 8;  // PIPE_S … PIPE_FIX; PIPE_ALL is none
+
+// Where 32 bytes of a cube core's memory come from: a row and a first column of a matrix that one copy brought in.
+// Transposed within its fractal, consecutive elements are consecutive rows instead.
+struct Origin {
+  uint32_t copy = 0;  // 0: unknown, or filled with a constant
+  uint32_t row = 0, column = 0;
+  bool transposed = false;
+};
+// An operand of a product in L0A or L0B: fractals of 16 lanes of 32 bytes, along the lanes and along k.
+struct FractalMatrix {
+  const uint8_t* begin;
+  const char* name;
+  uint32_t lanes;  // that count: rows of A, columns of B
+  uint32_t along_lanes, along_k;
+  uint32_t lane_stride, k_stride;  // in fractals
+};
 
 class TWIN_EXPORT Checker {
  public:
   void Begin(const Core& core);
+  void Reset();  // the next buffers are of a new layout
   // Flags that were set and never waited for, tensors never freed, races with blocks that have ended.
   void End();
 
@@ -38,6 +55,18 @@ class TWIN_EXPORT Checker {
   void SetFlag(pipe_t source, pipe_t target, int id, Place place);
   void WaitFlag(pipe_t source, pipe_t target, int id, Place place);
   void Barrier(pipe_t pipe, Place place);
+
+  // The cube core: what the 32-byte pieces of L1, L0A and L0B hold.
+  uint32_t NewCopy() { return ++copies_; }
+  void SetOrigin(const void* piece, const Origin& origin);
+  Origin OriginOf(const void* piece) const;
+  // Whether the fractals of an operand form one matrix, and the two of a product have the same k.
+  void Multiplied(const FractalMatrix& a, const FractalMatrix& b, uint32_t c0, Place place) const;
+  // A product into L0C and the fixpipe order themselves by unit flags (2: stays open, 3: closes; 0: none).
+  void UnitFlagOfProduct(const void* begin, uint64_t bytes, int flag, Place place);
+  void UnitFlagOfFixpipe(const void* begin, uint64_t bytes, int flag, Place place);
+  // The next product accumulates into so few fractals that the one before must have ended.
+  void AfterProduct(const void* begin, Place place) const;
 
   // Cross-core flags: what `pipe` has done is complete for those who wait.
   void SetCrossCore(pipe_t pipe, uint8_t mode, int id, Place place);
@@ -77,8 +106,14 @@ class TWIN_EXPORT Checker {
   };
   struct GlobalWrite {
     const uint8_t *begin, *end;
+    pipe_t pipe;  // MTE3 or FIX
     uint32_t time;
     Place place;
+  };
+  struct Unit {  // a part of L0C under a unit flag
+    uint32_t begin, end;
+    bool closed;
+    int line;
   };
   struct Flag {
     bool set = false;
@@ -97,6 +132,10 @@ class TWIN_EXPORT Checker {
   void RecordTouch(pipe_t pipe, Buffer& buffer, bool write) const;
   Clock Snapshot(pipe_t pipe) const;
   void Join(pipe_t pipe, const Clock& clock);
+  Granule& GranuleAt(uint32_t index);
+  void FindUnits(const void* begin, uint64_t bytes, std::vector<Unit*>* found);
+  void CheckFractal(const FractalMatrix& matrix, uint32_t lane, uint32_t k, Place place) const;
+  Origin FractalOrigin(const FractalMatrix& matrix, uint32_t lane, uint32_t k) const;
   void Touched(const void* begin, uint64_t bytes, const void* from, AccessKind kind, Place place);
   void FindRaces();
   [[noreturn]] void Complain(Place place, const std::string& text) const;
@@ -106,6 +145,10 @@ class TWIN_EXPORT Checker {
   std::vector<uint8_t> written_;
   std::vector<Granule> granules_;
   uint32_t epoch_ = 0;
+  bool reset_ = false, cube_used_ = false;
+  std::vector<Origin> origins_;  // of L1, L0A and L0B
+  uint32_t copies_ = 0;
+  std::vector<Unit> units_;
   std::vector<GlobalWrite> global_writes_;
   Clock now_, seen_[kPipes];
   Flag flags_[kPipes][kPipes][kEventIds];

@@ -1,5 +1,6 @@
 // Copies between global memory and the core's buffer, and within the buffer. Global to local runs on
-// PIPE_MTE2, local to global on PIPE_MTE3, local to local on PIPE_V.
+// PIPE_MTE2, local to global on PIPE_MTE3, within the unified buffer on PIPE_V, from there into L1 on PIPE_MTE3, from
+// L1 into the bias table on PIPE_MTE1.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,19 @@
 namespace AscendC {
 inline namespace TWIN_ASCENDC_BUILD {
 namespace copy {
+
+template <typename T>
+pipe_t PipeBetween(const LocalTensor<T>& dst, const LocalTensor<T>& src, Where where) {
+  using enum twin::ascendc::Memory;
+  const auto from = MemoryOf(static_cast<TPosition>(src.GetPosition())),
+             to = MemoryOf(static_cast<TPosition>(dst.GetPosition()));
+  if (from == kUb && to == kUb) return PIPE_V;
+  if (from == kUb && to == kL1) return PIPE_MTE3;
+  policy::Wants(from == kL1 && (to == kBiasTable || to == kFixpipe),
+                "there is no such path: UB to UB or L1, L1 to the bias table or the fixpipe buffer", "DataCopy", where);
+  if (to == kBiasTable) policy::Aligned(dst.data(), 64, "DataCopy", where);
+  return to == kBiasTable ? PIPE_MTE1 : PIPE_FIX;
+}
 
 // Copies `bytes` in; both ends are checked.
 template <typename T>
@@ -82,12 +96,13 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
               Where where = Where::Here()) {
   policy::Aligned(dst.data(), 32, "DataCopy", where);
   policy::Aligned(src.data(), 32, "DataCopy", where);
+  const pipe_t pipe = copy::PipeBetween(dst, src, where);
   const uint64_t bytes = params.blockLen * 32u;
   for (uint64_t i = 0; i < params.blockCount; ++i) {
     uint8_t* to = dst.bytes_begin() + i * (bytes + params.dstStride * 32u);
     const uint8_t* from = src.bytes_begin() + i * (bytes + params.srcStride * 32u);
-    policy::Reads(PIPE_V, from, bytes, "DataCopy", where);
-    policy::Writes(PIPE_V, to, bytes, "DataCopy", where);
+    policy::Reads(pipe, from, bytes, "DataCopy", where);
+    policy::Writes(pipe, to, bytes, "DataCopy", where);
     std::memmove(to, from, bytes);
   }
 }
@@ -111,8 +126,9 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32
   const uint64_t bytes = uint64_t{count} * sizeof(T) / 32 * 32;
   policy::Aligned(dst.data(), 32, "DataCopy", where);
   policy::Aligned(src.data(), 32, "DataCopy", where);
-  policy::Reads(PIPE_V, src.data(), bytes, "DataCopy", where);
-  policy::Writes(PIPE_V, dst.data(), bytes, "DataCopy", where);
+  const pipe_t pipe = copy::PipeBetween(dst, src, where);
+  policy::Reads(pipe, src.data(), bytes, "DataCopy", where);
+  policy::Writes(pipe, dst.data(), bytes, "DataCopy", where);
   std::memmove(dst.data(), src.data(), bytes);
 }
 
@@ -159,25 +175,77 @@ void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Da
               where);
 }
 
-// Lines of a matrix into the cube unit's layout of 32-byte columns.
+namespace copy {
+
+inline void Nd2NzRanges(const Nd2NzParams& p, uint64_t column, Where where) {
+  const char* name = "DataCopy";
+  policy::Wants(p.ndNum <= 4095 && p.nValue <= 16384, "ndNum is at most 4095, nValue 16384", name, where);
+  policy::Wants(p.srcDValue >= 1, "srcDValue, the elements of a row of the source, is at least 1", name, where);
+  policy::Wants(p.dstNzC0Stride >= 1 && p.dstNzC0Stride <= 16384, "dstNzC0Stride is 1 to 16384", name, where);
+  policy::Wants(p.dstNzNStride >= 1 && p.dstNzNStride <= 16384, "dstNzNStride is 1 to 16384", name, where);
+  policy::Wants(p.nValue <= 1 || p.dValue <= p.srcDValue, "rows of dValue elements overlap at a pitch of srcDValue",
+                name, where);
+  policy::Wants(p.dstNzNStride > 1 || p.dValue <= column || p.dstNzC0Stride >= p.nValue,
+                "columns of nValue rows overlap at a dstNzC0Stride that is smaller", name, where);
+}
+
+// A matrix of nValue rows: its pieces of 32 bytes, the last of a row filled up with zeros. A few rows at once, so that
+// lines of the cache are read and written whole.
+template <typename T>
+void MatrixToNz(uint8_t* to, const uint8_t* from, const Nd2NzParams& p) {
+  constexpr uint64_t kAtOnce = 8;
+  const uint64_t row_bytes = p.dValue * sizeof(T), pitch = p.srcDValue * sizeof(T), whole = row_bytes / 32,
+                 rest = row_bytes % 32, across = p.dstNzC0Stride * 32u, down = p.dstNzNStride * 32u;
+  for (uint64_t first = 0; first < p.nValue; first += kAtOnce) {
+    const uint64_t last = std::min<uint64_t>(first + kAtOnce, p.nValue);
+    for (uint64_t piece = 0; piece < whole; ++piece) {
+      for (uint64_t row = first; row < last; ++row)
+        std::memcpy(to + piece * across + row * down, from + row * pitch + piece * 32, 32);
+    }
+    for (uint64_t row = first; rest != 0 && row < last; ++row) {
+      std::memset(to + whole * across + row * down, 0, 32);
+      std::memcpy(to + whole * across + row * down, from + row * pitch + whole * 32, rest);
+    }
+  }
+}
+
+// What the checked build notes of it: rows read, pieces written and where each came from.
+template <typename T>
+void NoteNz(const LocalTensor<T>& dst, uint64_t to, const GlobalTensor<T>& src, uint64_t from, const Nd2NzParams& p,
+            Where where) {
+  constexpr uint64_t kColumn = 32 / sizeof(T);
+  auto* checker = twin::ascendc::ThisCore().checker;
+  const uint32_t copied = checker->NewCopy();
+  for (uint64_t row = 0; row < p.nValue; ++row) {
+    checker->ReadGlobal(PIPE_MTE2, reinterpret_cast<const uint8_t*>(src.data()) + from + row * p.srcDValue * sizeof(T),
+                        p.dValue * sizeof(T), src.from(), src.to(), policy::At("DataCopy", where));
+  }
+  for (uint64_t first = 0; first < p.dValue; first += kColumn) {
+    uint8_t* column = dst.bytes_begin() + to + first / kColumn * p.dstNzC0Stride * 32;
+    const uint64_t at_once = p.dstNzNStride == 1 ? p.nValue : 1;  // pieces
+    for (uint64_t row = 0; row < p.nValue; row += at_once)
+      policy::Writes(PIPE_MTE2, column + row * p.dstNzNStride * 32, at_once * 32, "DataCopy", where);
+    for (uint64_t row = 0; row < p.nValue; ++row)
+      checker->SetOrigin(column + row * p.dstNzNStride * 32,
+                         {copied, static_cast<uint32_t>(row), static_cast<uint32_t>(first)});
+  }
+}
+
+}  // namespace copy
+
+// Matrices into the cube core's layout NZ: columns of 32 bytes. Rows after the last are not written.
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& p,
               Where where = Where::Here()) {
-  constexpr uint64_t kColumn = 32 / sizeof(T);
   policy::Aligned(dst.data(), 32, "DataCopy", where);
+  if (p.ndNum == 0 || p.nValue == 0 || p.dValue == 0) return;
+  copy::Nd2NzRanges(p, 32 / sizeof(T), where);
+  twin::ascendc::CubeWork& work = twin::ascendc::ThisCore().work;
+  ++work.mte2_calls, work.mte2_bytes += uint64_t{p.ndNum} * p.nValue * p.dValue * sizeof(T);
   for (uint64_t matrix = 0; matrix < p.ndNum; ++matrix) {
-    for (uint64_t row = 0; row < p.nValue; ++row) {
-      for (uint64_t first = 0; first < p.dValue; first += kColumn) {
-        const uint64_t count = std::min(kColumn, p.dValue - first);
-        const uint64_t to = matrix * p.dstNzMatrixStride * sizeof(T) + first / kColumn * p.dstNzC0Stride * 32 +
-                            row * p.dstNzNStride * 32;
-        copy::In(dst, to, src, (matrix * p.srcNdMatrixStride + row * p.srcDValue + first) * sizeof(T),
-                 count * sizeof(T), "DataCopy", where);
-        policy::Writes(PIPE_MTE2, dst.bytes_begin() + to + count * sizeof(T), 32 - count * sizeof(T), "DataCopy",
-                       where);
-        std::memset(dst.bytes_begin() + to + count * sizeof(T), 0, 32 - count * sizeof(T));
-      }
-    }
+    const uint64_t to = matrix * p.dstNzMatrixStride * sizeof(T), from = matrix * p.srcNdMatrixStride * sizeof(T);
+    if constexpr (policy::kChecked) copy::NoteNz(dst, to, src, from, p, where);
+    copy::MatrixToNz<T>(dst.bytes_begin() + to, reinterpret_cast<const uint8_t*>(src.data()) + from, p);
   }
 }
 

@@ -1,4 +1,4 @@
-// The core that a block of a kernel runs on: its unified buffer, its mask registers, and the state it shares
+// The core that a block of a kernel runs on: its local memories, its mask registers, and the state it shares
 // with its launch. One per thread; created by RunBlock. Kernels never see it.
 #pragma once
 
@@ -16,6 +16,19 @@ class Checker;
 
 constexpr uint32_t kUbBytes = 196608;
 constexpr uint32_t kUbUsableBytes = 184 * 1024;  // the system reserves the rest
+// A core's local memories, contiguous on the host: a vector core has the first, a cube core the others.
+enum class Memory : uint8_t { kUb, kL1, kL0a, kL0b, kL0c, kBiasTable, kFixpipe };
+constexpr int kMemories = 7;
+constexpr const char* kMemoryNames[kMemories] = {"the unified buffer", "L1", "L0A", "L0B", "L0C", "the bias table",
+                                                 "the fixpipe buffer"};
+constexpr uint32_t kMemoryBytes[kMemories] = {kUbBytes, 512 * 1024, 64 * 1024, 64 * 1024, 128 * 1024, 1024, 2048};
+constexpr uint32_t BeginOf(Memory memory) {
+  uint32_t begin = 0;
+  for (int i = 0; i < static_cast<int>(memory); ++i) begin += kMemoryBytes[i];
+  return begin;
+}
+constexpr uint32_t kLocalBytes = BeginOf(Memory::kFixpipe) + kMemoryBytes[kMemories - 1];
+constexpr uint32_t kFractalBytes = 512;
 constexpr uint32_t kBlockBytes = 32, kRepeatBytes = 256, kMostRepeats = 255;
 constexpr int kEventIds = 8, kCrossCoreFlags = 16;
 constexpr uint32_t kMostCrossCoreSets = 16;  // per flag without a wait
@@ -36,12 +49,22 @@ struct LaunchShared {
 
 enum class Atomic : uint8_t { kNone, kAdd, kMax, kMin };
 
+// What a block had its cube core do: bytes and instructions of each pipe, and fractals multiplied.
+struct CubeWork {
+  uint64_t mte2_bytes = 0, mte1_bytes = 0, fixpipe_bytes = 0;
+  uint64_t fractals = 0;  // of 16 x 32 bytes of A with 32 bytes x 16 of B: one cycle each for 16-bit types
+  uint64_t mte2_calls = 0, mte1_calls = 0, products = 0, fixpipe_calls = 0;
+  CubeWork& operator+=(const CubeWork& other);
+};
+
 struct Core {
   const char* kernel = "";
   uint32_t block = 0, blocks = 1;
   LaunchShared* shared = nullptr;
-  uint8_t* ub = nullptr;  // kUbBytes, aligned to 256
-  uint32_t ub_used = 0;
+  uint8_t* ub = nullptr;          // kLocalBytes, aligned to 512; the unified buffer is the first of them
+  uint32_t used[kMemories] = {};  // bytes of each memory that TPipe has allocated
+  bool cube = false;              // the kernel declared itself one of cube cores
+  CubeWork work;
   void* pipe = nullptr;  // the kernel's TPipe
   uint64_t mask[2] = {};
   bool mask_counts = false;
@@ -72,6 +95,9 @@ TWIN_EXPORT void BeginBlock(const char* kernel, uint32_t block, uint32_t blocks,
                             bool built_with_auto_sync = true);
 TWIN_EXPORT void EndBlock();
 
+// The work of all blocks since the last call that have ended; for tests and measurements.
+TWIN_EXPORT CubeWork TakeCubeWork();
+
 // Throws std::runtime_error: "function: text (file:line)"; a null file is not named.
 [[noreturn]] TWIN_EXPORT void Fail(const char* function, const std::string& text, const char* file, int line);
 
@@ -92,5 +118,6 @@ TWIN_EXPORT void WaitBlockFlag(uint32_t* flag);
 // The key that TILING_KEY_IS compares with; kernels that use it without a key fail.
 TWIN_EXPORT void SetTilingKey(uint64_t key);
 TWIN_EXPORT bool TilingKeyIs(uint64_t key, const char* file, int line);
+TWIN_EXPORT bool MayHaveTilingKey(uint64_t key);  // or none is set
 
 }  // namespace twin::ascendc

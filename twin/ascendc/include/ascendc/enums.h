@@ -70,6 +70,13 @@ enum class HardEvent : uint8_t {
   MTE2_S,
   S_MTE3,
   MTE3_S,
+  MTE2_FIX,
+  FIX_MTE2,
+  FIX_S,
+  M_S,
+  FIX_MTE3,
+  MTE1_FIX,
+  FIX_MTE1,
   MAX
 };
 

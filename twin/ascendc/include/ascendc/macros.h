@@ -20,9 +20,9 @@
 #define __NPU_ARCH__ 2201
 using GM_ADDR = __gm__ uint8_t*;
 
-// Kernels here run on vector cores only.
-#define ASCEND_IS_AIV (true)
-#define ASCEND_IS_AIC (false)
+// A kernel runs on vector cores unless it declares KERNEL_TYPE_AIC_ONLY, which is known when it runs.
+#define ASCEND_IS_AIV (!twin::ascendc::ThisCore().cube)
+#define ASCEND_IS_AIC (twin::ascendc::ThisCore().cube)
 namespace AscendC {
 enum KernelCore { MIX, AIC, AIV };
 }  // namespace AscendC

@@ -1,6 +1,9 @@
-// TPipe allocates the core's buffer; TQue passes tensors from one pipe to the next; TBuf is scratch memory. A
-// queue reuses the buffer that was freed last: on a host, the one most likely to be in cache.
+// TPipe allocates the core's buffers; TQue passes tensors from one pipe to the next; TBuf is scratch memory. A
+// queue of a vector core reuses the buffer that was freed last: on a host, the one most likely to be in cache. A cube
+// core's takes turns, as a device's does: what waits for what, and what does not, is as there.
 #pragma once
+
+#include <algorithm>
 
 #include "ascendc/tensor.h"
 
@@ -22,14 +25,38 @@ inline const char* NameOf(TPosition position) {
       return "VECOUT";
     case TPosition::VECCALC:
       return "VECCALC";
+    case TPosition::A1:
+      return "A1";
+    case TPosition::B1:
+      return "B1";
+    case TPosition::C1:
+      return "C1";
+    case TPosition::TSCM:
+      return "TSCM";
+    case TPosition::A2:
+      return "A2";
+    case TPosition::B2:
+      return "B2";
+    case TPosition::C2:
+      return "C2";
+    case TPosition::CO1:
+      return "CO1";
     default:
       return "local";
   }
 }
+constexpr bool IsIn(TPosition position, twin::ascendc::Memory memory) { return MemoryOf(position) == memory; }
 constexpr pipe_t Producer(TPosition source) {
-  return source == TPosition::VECIN || source == TPosition::GM ? PIPE_MTE2 : PIPE_V;
+  using enum twin::ascendc::Memory;
+  if (IsIn(source, kL0a) || IsIn(source, kL0b) || IsIn(source, kBiasTable)) return PIPE_MTE1;
+  if (IsIn(source, kL0c)) return PIPE_M;
+  return source == TPosition::VECIN || source == TPosition::GM || IsIn(source, kL1) ? PIPE_MTE2 : PIPE_V;
 }
 constexpr pipe_t Consumer(TPosition target) {
+  using enum twin::ascendc::Memory;
+  if (IsIn(target, kL1)) return PIPE_MTE1;
+  if (IsIn(target, kL0a) || IsIn(target, kL0b) || IsIn(target, kBiasTable)) return PIPE_M;
+  if (IsIn(target, kL0c)) return PIPE_FIX;
   return target == TPosition::VECOUT || target == TPosition::GM ? PIPE_MTE3 : PIPE_V;
 }
 
@@ -46,7 +73,10 @@ class TQueBind {
                        " buffers is free; free one first",
                    where);
     }
-    uint8_t* buffer = begin_ + bytes_ * free_[--free_count_];
+    const uint8_t taken = kTakesTurns ? free_[0] : free_[free_count_ - 1];
+    if (kTakesTurns) std::copy(free_ + 1, free_ + free_count_, free_);
+    --free_count_;
+    uint8_t* buffer = begin_ + bytes_ * taken;
     TWIN_TELL(Alloc(buffer, bytes_, kProducer, policy::At("AllocTensor", where)));
     return {buffer, bytes_, source};
   }
@@ -99,6 +129,7 @@ class TQueBind {
 
  private:
   static constexpr uint8_t kMostBuffers = 16;
+  static constexpr bool kTakesTurns = MemoryOf(source) != twin::ascendc::Memory::kUb;
   // Bound from scratch memory to itself, a tensor passes the vector unit by: copied in, then copied out.
   static constexpr bool kPassesThrough = source == TPosition::LCM && target == TPosition::LCM;
   static constexpr pipe_t kProducer = kPassesThrough ? PIPE_MTE2 : queue::Producer(source),
@@ -184,7 +215,11 @@ class TPipe {
   ~TPipe() { Destroy(); }
 
   void Init() { Reset(), twin::ascendc::ThisCore().pipe = this; }
-  void Reset() { twin::ascendc::ThisCore().ub_used = 0; }
+  void Reset() {
+    twin::ascendc::Core& core = twin::ascendc::ThisCore();
+    for (uint32_t& used : core.used) used = 0;
+    if (core.checker != nullptr) core.checker->Reset();
+  }
   void Destroy() {
     if (twin::ascendc::Core& core = twin::ascendc::ThisCore(); core.pipe == this) core.pipe = nullptr;
   }
@@ -193,13 +228,13 @@ class TPipe {
   bool InitBuffer(TQueBind<source, target, depth, mask>& queue, uint8_t count, uint32_t bytes,
                   Where where = Where::Here()) {
     const uint32_t rounded = (bytes + 31) / 32 * 32;
-    queue.Adopt(Take(uint64_t{rounded} * count, where), count, rounded, where);
+    queue.Adopt(Take(source, uint64_t{rounded} * count, where), count, rounded, where);
     return true;
   }
   template <TPosition position>
   bool InitBuffer(TBuf<position>& buffer, uint32_t bytes, Where where = Where::Here()) {
     const uint32_t rounded = (bytes + 31) / 32 * 32;
-    buffer.Adopt(Take(rounded, where), rounded, where);
+    buffer.Adopt(Take(position, rounded, where), rounded, where);
     return true;
   }
 
@@ -230,16 +265,29 @@ class TPipe {
     ReleaseEventID<HardEvent::MTE2_V>(id);
     return id;
   }
-  static uint8_t* Take(uint64_t bytes, Where where) {
+  static uint8_t* Take(TPosition position, uint64_t bytes, Where where) {
+    using twin::ascendc::Memory;
     twin::ascendc::Core& core = twin::ascendc::ThisCore();
-    if (core.ub_used + bytes > twin::ascendc::kUbUsableBytes) {
+    const Memory memory = MemoryOf(position);
+    const auto index = static_cast<size_t>(memory);
+    if (core.cube == (memory == Memory::kUb)) {
       policy::Fail("InitBuffer",
-                   std::to_string(bytes) + " bytes requested, but " + std::to_string(core.ub_used) + " of " +
-                       std::to_string(twin::ascendc::kUbUsableBytes) + " are in use; use smaller tiles",
+                   std::string("a ") + (core.cube ? "cube" : "vector") + " core has no " + queue::NameOf(position) +
+                       " buffers; declare the kernel's cores: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AI" +
+                       (core.cube ? "V" : "C") + "_ONLY)",
                    where);
     }
-    uint8_t* begin = core.ub + core.ub_used;
-    core.ub_used += static_cast<uint32_t>(bytes);
+    const uint32_t most = memory == Memory::kUb ? twin::ascendc::kUbUsableBytes : twin::ascendc::kMemoryBytes[index];
+    if (core.used[index] + bytes > most) {
+      policy::Fail("InitBuffer",
+                   std::to_string(bytes) + " bytes requested, but " + std::to_string(core.used[index]) + " of " +
+                       std::to_string(most) +
+                       (memory == Memory::kUb ? "" : std::string(" of ") + twin::ascendc::kMemoryNames[index]) +
+                       " are in use; use smaller tiles",
+                   where);
+    }
+    uint8_t* begin = core.ub + twin::ascendc::BeginOf(memory) + core.used[index];
+    core.used[index] += static_cast<uint32_t>(bytes);
     return begin;
   }
 };

@@ -90,9 +90,25 @@ constexpr Pair PipesOf(HardEvent event) {
     case HardEvent::MTE3_S:
       return {PIPE_MTE3, PIPE_S};
     case HardEvent::M_FIX:
+      return {PIPE_M, PIPE_FIX};
     case HardEvent::FIX_M:
+      return {PIPE_FIX, PIPE_M};
+    case HardEvent::MTE2_FIX:
+      return {PIPE_MTE2, PIPE_FIX};
+    case HardEvent::FIX_MTE2:
+      return {PIPE_FIX, PIPE_MTE2};
+    case HardEvent::FIX_S:
+      return {PIPE_FIX, PIPE_S};
+    case HardEvent::M_S:
+      return {PIPE_M, PIPE_S};
+    case HardEvent::FIX_MTE3:
+      return {PIPE_FIX, PIPE_MTE3};
+    case HardEvent::MTE1_FIX:
+      return {PIPE_MTE1, PIPE_FIX};
+    case HardEvent::FIX_MTE1:
+      return {PIPE_FIX, PIPE_MTE1};
     case HardEvent::MAX:
-      break;  // cube unit only
+      break;
   }
   return {PIPE_M, PIPE_M};
 }
@@ -211,8 +227,8 @@ void CrossCoreSetFlag(uint16_t flagId, Where where = Where::Here()) {
   static_assert(modeId <= 2, "modes are 0, 1 and 2");
   sync::WantsFlag(flagId, "CrossCoreSetFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreSetFlag", "mode 2 is between a cube core and its vector cores; the host has no cube core",
-                 where);
+    policy::Fail("CrossCoreSetFlag",
+                 "mode 2 is between a cube core and its vector cores; a kernel here runs on one kind", where);
   TWIN_TELL(SetCrossCore(pipe, modeId, flagId, policy::At("CrossCoreSetFlag", where)));
   twin::ascendc::SetCrossCore(modeId, flagId);
 }
@@ -221,8 +237,8 @@ template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 void CrossCoreWaitFlag(uint16_t flagId, Where where = Where::Here()) {
   sync::WantsFlag(flagId, "CrossCoreWaitFlag", where);
   if constexpr (modeId == 2)
-    policy::Fail("CrossCoreWaitFlag", "mode 2 is between a cube core and its vector cores; the host has no cube core",
-                 where);
+    policy::Fail("CrossCoreWaitFlag",
+                 "mode 2 is between a cube core and its vector cores; a kernel here runs on one kind", where);
   TWIN_TELL(WaitCrossCore(flagId, policy::At("CrossCoreWaitFlag", where)));
   policy::Waits(where);
   twin::ascendc::WaitCrossCore(flagId);

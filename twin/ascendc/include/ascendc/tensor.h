@@ -52,6 +52,30 @@ struct WholeTensors {
   Work work;
 };
 
+// Which of a core's memories a position is in.
+constexpr twin::ascendc::Memory MemoryOf(TPosition position) {
+  using enum twin::ascendc::Memory;
+  switch (position) {
+    case TPosition::A1:
+    case TPosition::B1:
+    case TPosition::C1:
+    case TPosition::TSCM:
+      return kL1;
+    case TPosition::A2:
+      return kL0a;
+    case TPosition::B2:
+      return kL0b;
+    case TPosition::CO1:
+      return kL0c;
+    case TPosition::C2:
+      return kBiasTable;
+    case TPosition::C2PIPE2GM:
+      return kFixpipe;
+    default:
+      return kUb;
+  }
+}
+
 template <typename T>
 class LocalTensor {
  public:

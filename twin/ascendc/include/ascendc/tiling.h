@@ -1,5 +1,5 @@
 // How a kernel declares which cores it runs on, and how it reads its tiling data: a struct that the host put
-// into global memory, or one argument by value. Vector-core kernels only.
+// into global memory, or one argument by value. Kernels of vector cores or of cube cores, not of both.
 #pragma once
 
 #include <cstring>
@@ -18,9 +18,10 @@ enum KernelTaskType {
   kMixAicOneTwo,
 };
 template <KernelTaskType type>
-constexpr void WantsVectorCores() {
-  static_assert(type == kAivOnly || type == kMixAivOneZero,
-                "the host has vector cores only: KERNEL_TYPE_AIV_ONLY or KERNEL_TYPE_MIX_AIV_1_0");
+inline void RunsOn() {
+  static_assert(type != kMixAicOneOne && type != kMixAicOneTwo,
+                "a block on the host is one core: KERNEL_TYPE_AIV_ONLY, _AIC_ONLY, _MIX_AIV_1_0 or _MIX_AIC_1_0");
+  ThisCore().cube = type == kAicOnly || type == kMixAicOneZero;
 }
 template <typename Tiling>
 Tiling ReadTiling(const void* from) {
@@ -37,8 +38,9 @@ Tiling ReadTiling(const void* from) {
 #define KERNEL_TYPE_MIX_AIC_1_0 twin::ascendc::kMixAicOneZero
 #define KERNEL_TYPE_MIX_AIC_1_1 twin::ascendc::kMixAicOneOne
 #define KERNEL_TYPE_MIX_AIC_1_2 twin::ascendc::kMixAicOneTwo
-#define KERNEL_TASK_TYPE_DEFAULT(type) twin::ascendc::WantsVectorCores<type>()
-#define KERNEL_TASK_TYPE(key, type) twin::ascendc::WantsVectorCores<type>()
+#define KERNEL_TASK_TYPE_DEFAULT(type) twin::ascendc::RunsOn<type>()
+#define KERNEL_TASK_TYPE(key, type) \
+  if (twin::ascendc::MayHaveTilingKey(key)) twin::ascendc::RunsOn<type>()
 
 // On a device the operator's build determines the struct; here the kernel names it before reading. It gets
 // its own copy, which it may modify.
