@@ -80,8 +80,9 @@ double ReadFraction(const LayerGraph& graph, const std::string& name, int64_t ro
 double WeightBytesPerStep(Session& session, int64_t rows) {
   double bytes = 0;
   for (const Weights::Entry& entry : session.model().weights().entries()) {
-    if (!entry.weight.value.defined()) continue;
-    bytes += ReadFraction(session.graph(), entry.weight.name, rows) * static_cast<double>(entry.weight.value.nbytes());
+    const at::Tensor& stored = entry.weight.packed ? entry.weight.packed->bytes : entry.weight.value;
+    if (!stored.defined()) continue;
+    bytes += ReadFraction(session.graph(), entry.weight.name, rows) * static_cast<double>(stored.nbytes());
   }
   return bytes;
 }

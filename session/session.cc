@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/tensor/dtype.h"
+#include "parallel/graph/tuning.h"
 #include "session/load_weights.h"
 #include "session/model_graph.h"
 #include "session/model_options.h"
@@ -13,6 +14,14 @@
 #include "stages/retrieval_check.h"
 
 namespace trireme {
+namespace {
+
+PlannedModel WithStoredProducts(PlannedModel model) {
+  StoreCastProducts(model.graph);
+  return model;
+}
+
+}  // namespace
 
 PlannedModel PlanModel(const Config& config, int world) { return PlanModel(config, world, HeadOf(config)); }
 
@@ -28,7 +37,8 @@ std::unique_ptr<Session> Session::Open(const Config& config, Job& job, const Ses
 }
 
 Session::Session(const Config& config, PlannedModel model, Job& job, const SessionOptions& options)
-    : Session(config, model, job, std::make_shared<Site>(config, model.plan, job, options.trace), options) {}
+    : Session(config, options.trained ? model : WithStoredProducts(model), job,
+              std::make_shared<Site>(config, model.plan, job, options.trace), options) {}
 
 Session::Session(const Config& config, PlannedModel model, Job& job, std::shared_ptr<Site> site,
                  const SessionOptions& options)

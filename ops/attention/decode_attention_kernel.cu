@@ -138,7 +138,8 @@ __device__ inline void Exponentiate(const Part& part, Scores& scores, float* lar
   }
 }
 
-// Each reader sums its keys' values; then reader after reader adds to `sums`, in the same order in every run.
+// Each reader sums its keys' values; then those of a warp are added, and warp after warp adds to `sums`, in the same
+// order in every run.
 template <typename T, int kLanes>
 __device__ inline void SumValues(const DecodeArgs& a, const Part& part, const Scores& scores,
                                  float (&sums)[kDecodeGroup][kLanes * kPack]) {
@@ -157,15 +158,24 @@ __device__ inline void SumValues(const DecodeArgs& a, const Part& part, const Sc
       for (int i = 0; i < kPack; ++i) sum[q][i] += p * v[i];
     }
   }
-  for (int turn = 0; turn < kReaders; ++turn) {
-    if (turn == reader) {
+#pragma unroll
+  for (int step = kLanes; step < 32; step *= 2) {
+#pragma unroll
+    for (int q = 0; q < kDecodeGroup; ++q) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) sum[q][i] += __shfl_xor_sync(0xffffffffu, sum[q][i], step);
+    }
+  }
+  const int warp = threadIdx.x / 32;
+  for (int turn = 0; turn < kThreads / 32; ++turn) {
+    if (turn == warp && threadIdx.x % 32 < kLanes) {
 #pragma unroll
       for (int q = 0; q < kDecodeGroup; ++q) {
+        auto& to = *reinterpret_cast<Pack<float, kPack>*>(&sums[q][lane * kPack]);
+        Pack<float, kPack> all = to;
 #pragma unroll
-        for (int i = 0; i < kPack; ++i) {
-          float& to = sums[q][lane * kPack + i];
-          to = turn == 0 ? sum[q][i] : to + sum[q][i];
-        }
+        for (int i = 0; i < kPack; ++i) all.at[i] = turn == 0 ? sum[q][i] : all.at[i] + sum[q][i];
+        to = all;
       }
     }
     __syncthreads();
@@ -176,7 +186,9 @@ template <typename T, int kLanes>
 __global__ void __launch_bounds__(kThreads) Attend(DecodeArgs a) {
   constexpr int kDim = kLanes * kPack;
   __shared__ Scores scores;
-  __shared__ float sums[kDecodeGroup][kDim], largest[kDecodeGroup], total[kDecodeGroup];
+  __shared__ alignas(32) float sums[kDecodeGroup][kDim];
+  __shared__ float largest[kDecodeGroup], total[kDecodeGroup];
+  LetNextStart();
   const Part part(a);
   if (part.keys <= 0) return WriteNoKeys<T, kDim>(a, part);
   ScoreKeys<T, kLanes>(a, part, scores);
@@ -202,6 +214,7 @@ __global__ void __launch_bounds__(kThreads) Attend(DecodeArgs a) {
 // A query a block: its parts, weighted by their largest score.
 template <typename T>
 __global__ void Join(DecodeArgs a) {
+  LetNextStart();
   const int64_t query = blockIdx.x, stride = a.dim + 2;
   const float* parts = a.partial + query * a.splits * stride;
   float largest = -INFINITY;

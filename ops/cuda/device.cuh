@@ -94,6 +94,19 @@ __device__ inline float BlockSum(float x) {
   return WarpSum(lane < warps ? parts[lane] : 0.0f);
 }
 
+// The kernel after this one may start before this one ends, if it was launched so; and what such a kernel waits for
+// before it touches anything but what was in memory before both.
+__device__ inline void LetNextStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ inline void AwaitPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 inline bool Aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 inline int Launched() { return static_cast<int>(cudaGetLastError()); }
 inline cudaStream_t On(void* stream) { return static_cast<cudaStream_t>(stream); }

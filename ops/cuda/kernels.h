@@ -194,6 +194,20 @@ struct CastRowsArgs {
   int64_t count, columns;
 };
 
+// y = x Wᵀ of at most kFewRows rows in e4m3, in and out multiples of 16.
+struct FewRowsArgs {
+  const void* rows;            // [1, in] bf16, to be cast here; not used with codes
+  const uint8_t* codes;        // [count, in]; nullptr: there is one row
+  const float* scales;         // [count], of codes
+  const uint8_t* matrix;       // [out, in]
+  const float* matrix_scales;  // [out]
+  const void* bias;            // [out] bf16; nullptr: none
+  void* y;                     // [count, out] bf16
+  int64_t count, in, out;
+  bool early;  // the matrix was there before the kernel that is launched before: in a graph it may be read already
+};
+inline constexpr int kFewRows = 16, kMostCastInside = 32768;  // columns of a row that is cast by the product
+
 // The library's one table. `bf16`: the elements; otherwise fp32.
 struct Kernels {
   int (*rms_norm)(const RmsNormArgs&, bool bf16, void* stream);
@@ -226,6 +240,7 @@ struct Kernels {
   int (*cast_rows)(const CastRowsArgs&, void* stream);
   int (*turn_bytes)(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
   int (*cast_turned)(const void* from, const float* scales, uint8_t* to, int64_t rows, int64_t columns, void* stream);
+  int (*few_rows)(const FewRowsArgs&, void* stream);  // compute capability 8.9 and later
 };
 
 using KernelsFunction = const Kernels*();
@@ -262,5 +277,6 @@ int LargestOfRows(const CastRowsArgs&, void* stream);
 int CastRows(const CastRowsArgs&, void* stream);
 int TurnBytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns, void* stream);
 int CastTurned(const void* from, const float* scales, uint8_t* to, int64_t rows, int64_t columns, void* stream);
+int FewRows(const FewRowsArgs&, void* stream);
 
 }  // namespace trireme::cuda

@@ -198,6 +198,7 @@ extern "C" __attribute__((visibility("default"))) const trireme::cuda::Kernels* 
                              .largest_of_rows = LargestOfRows,
                              .cast_rows = CastRows,
                              .turn_bytes = TurnBytes,
-                             .cast_turned = CastTurned};
+                             .cast_turned = CastTurned,
+                             .few_rows = FewRows};
   return &table;
 }

@@ -1,11 +1,13 @@
 #include "ops/fp8_linear/cuda.h"
 
 #include <ATen/ops/_scaled_mm.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <optional>
 
+#include "core/base/error.h"
 #include "ops/cuda/launch.h"
 
 namespace trireme {
@@ -56,11 +58,16 @@ at::Tensor TurnedCodes(const Fp8Matrix& matrix) {
   return turned;
 }
 
+// Fewer rows than this with a bias are refused by cuBLASLt where they are long.
+constexpr int64_t kRowsWithBias = 64;
+
 // matrix: [out, in] codes, as bytes.
 at::Tensor Product(const CastRows& cast, const at::Tensor& matrix, const at::Tensor& scales, const at::Tensor& bias) {
-  return at::_scaled_mm(cast.codes, matrix.view(at::kFloat8_e4m3fn).t(), cast.scales, scales,
-                        bias.defined() ? std::optional(bias) : std::nullopt, std::nullopt, at::kBFloat16,
-                        /*use_fast_accum=*/true);
+  const bool inside = bias.defined() && cast.codes.size(0) >= kRowsWithBias;
+  const at::Tensor y = at::_scaled_mm(cast.codes, matrix.view(at::kFloat8_e4m3fn).t(), cast.scales, scales,
+                                      inside ? std::optional(bias) : std::nullopt, std::nullopt, at::kBFloat16,
+                                      /*use_fast_accum=*/true);
+  return inside || !bias.defined() ? y : y.add_(bias);
 }
 
 }  // namespace
@@ -80,6 +87,37 @@ at::Tensor CudaFp8InputGradient(const Fp8Case& c) {
   const CastRows cast = Cast(c.rows, c.matrix.scales.to(at::kBFloat16), c.largest);
   const at::Tensor turned = TurnedCodes(c.matrix);
   return Product(cast, turned, at::ones({1, turned.size(0)}, cast.scales.options()), {});
+}
+
+std::string WhyNoCudaFewRows(const Fp8Case& c) {
+  if (std::string why = WhyNoCudaFp8(c); !why.empty()) return why;
+  if (!c.matrix.codes.defined()) return "the weight is not stored in e4m3";
+  if (c.rows.size(0) > cuda::kFewRows) return Concat("more than ", cuda::kFewRows, " rows; cuBLAS is faster");
+  return "";
+}
+
+at::Tensor CudaFewRows(const Fp8Case& c) {
+  const int64_t count = c.rows.size(0), in = c.matrix.codes.size(1), out = c.matrix.codes.size(0);
+  const at::Tensor y = at::empty({count, out}, c.rows.options());
+  cuda::FewRowsArgs args{.rows = c.rows.const_data_ptr(),
+                         .codes = nullptr,
+                         .scales = nullptr,
+                         .matrix = c.matrix.codes.const_data_ptr<uint8_t>(),
+                         .matrix_scales = c.matrix.scales.const_data_ptr<float>(),
+                         .bias = c.bias.defined() ? c.bias.const_data_ptr() : nullptr,
+                         .y = y.data_ptr(),
+                         .count = count,
+                         .in = in,
+                         .out = out,
+                         .early = c.matrix.stored};
+  CastRows cast;  // until the launch
+  if (count > 1 || c.largest || in > cuda::kMostCastInside) {
+    cast = Cast(c.rows, {}, c.largest);
+    args.codes = static_cast<const uint8_t*>(cast.codes.const_data_ptr());
+    args.scales = cast.scales.const_data_ptr<float>();
+  }
+  CheckLaunch(CudaKernels().few_rows(args, CudaStream()), "few_rows");
+  return y;
 }
 
 Fp8Matrix CudaCastToFp8(const at::Tensor& matrix, const SplitContraction::Largest& largest) {

@@ -64,7 +64,8 @@ struct BesideProduct {
 
 const ImplementationList<Fp8Case, decltype(&ReferenceLinear), BesideProduct> kFp8Linear{
     "fp8_linear",
-    {{"cublas", WhyNoCudaFp8, CudaFp8Linear, {CudaFp8InputGradient, CudaCastToFp8}},
+    {{"cuda", WhyNoCudaFewRows, CudaFewRows, {CudaFp8InputGradient, CudaCastToFp8}},
+     {"cublas", WhyNoCudaFp8, CudaFp8Linear, {CudaFp8InputGradient, CudaCastToFp8}},
      {"aten", nullptr, ReferenceLinear, {ReferenceInputGradient, ReferenceCast}}}};
 
 SplitContraction::Largest InputsOf(const SplitContraction* split) {
@@ -88,9 +89,12 @@ std::vector<BenchCase> BenchFp8Linear(const BenchSize& s) {
            .shape = {s.rows, width, width}}};
 }
 
+// A product of a step of generation, and casting a weight.
 std::vector<CaseReport> ReportFp8Linear(const at::Tensor& like) {
   if (like.scalar_type() == at::kHalf) return {};
-  return {kFp8Linear.Report("[any, any]", {like, Fp8Matrix{}})};
+  const Fp8Matrix weight{.codes = at::empty({0, 0}, like.options().dtype(at::kByte)), .scales = {}};
+  const at::Tensor row = at::empty({1, 0}, like.options());
+  return {kFp8Linear.Report("[1, any]", {row, weight}), kFp8Linear.Report("[any, any]", {like, Fp8Matrix{}})};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Rows to e4m3 with a power of two as their scale, in one pass over memory; and matrices turned, of bytes or while they
 // are cast.
-#include "ops/cuda/device.cuh"
 #include "ops/cuda/kernels.h"
+#include "ops/fp8_linear/cast.cuh"
 
 namespace trireme::cuda {
 namespace {
@@ -11,33 +11,6 @@ constexpr int N = kWide<Bf16>;
 // keep them would leave room for a block or two on a multiprocessor, and takes a third longer.
 constexpr int kKept = 2, kMostKept = 512 * kKept * N, kLong = 32768;
 constexpr int kThreads = 512, kMostThreads = 1024;
-constexpr float kLeastRow = 1e-12f;
-
-__device__ inline float BlockLargest(float x) {
-  __shared__ float parts[32];
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = (blockDim.x + 31) / 32;
-  if (lane == 0) parts[warp] = x;
-  __syncthreads();
-  x = lane < warps ? parts[lane] : 0.0f;
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
-  return x;
-}
-
-// As core/packing/e4m3.h: the exponent of the scale; 448 = 1.75 · 2^8.
-__device__ inline uint32_t ScaleExponent(float largest) {
-  const uint32_t bits = __float_as_uint(fmaxf(largest, kLeastRow));
-  return (bits >> 23) - 8 + ((bits & 0x7FFFFFu) > 0x600000u ? 1 : 0);
-}
-
-// Two at once, nearest even; the rows' scales keep them within 448.
-__device__ inline uint16_t TwoCodes(float low, float high) {
-  uint16_t both;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));
-  return both;
-}
 
 struct Row {
   const Bf16* from;
@@ -57,32 +30,9 @@ __device__ inline Row RowOf(const CastRowsArgs& a, int64_t row) {
   return {static_cast<const Bf16*>(a.rows) + row * a.columns, static_cast<const Bf16*>(a.factors)};
 }
 
-__device__ inline float Largest(const float (&x)[N], float largest) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) largest = fmaxf(largest, fabsf(x[i]));
-  return largest;
-}
-
-__device__ inline void StoreCodes(const float (&x)[N], float inverse, uint8_t* to) {
-  Pack<uint16_t, N / 2> codes;
-#pragma unroll
-  for (int i = 0; i < N / 2; ++i) codes.at[i] = TwoCodes(x[2 * i] * inverse, x[2 * i + 1] * inverse);
-  *reinterpret_cast<Pack<uint16_t, N / 2>*>(to) = codes;
-}
-
-struct RowScale {
-  float scale, inverse;
-};
-
-__device__ inline RowScale ScaleOf(float largest) {
-  const uint32_t exponent = ScaleExponent(largest);
-  // What is infinite must not become 448.
-  const bool finite = largest < __uint_as_float(0x7F800000u);
-  return {__uint_as_float(finite ? exponent << 23 : 0x7FC00000u), __uint_as_float((254 - exponent) << 23)};
-}
-
 // A row a block, which is kept.
 __global__ void __launch_bounds__(kThreads) CastKernel(const CastRowsArgs a) {
+  LetNextStart();
   const int64_t row = blockIdx.x;
   const int packs = static_cast<int>(a.columns / N);
   const Row source = RowOf(a, row);
@@ -125,6 +75,7 @@ __device__ inline float LargestOf(const Row& source, int packs) {
 // The same of a long row.
 template <int kCount>
 __global__ void __launch_bounds__(kCount) CastLongKernel(const CastRowsArgs a) {
+  LetNextStart();
   const int64_t row = blockIdx.x;
   const int packs = static_cast<int>(a.columns / N);
   const Row source = RowOf(a, row);

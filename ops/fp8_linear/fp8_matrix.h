@@ -12,6 +12,7 @@ struct Fp8Matrix {
   at::Tensor codes;        // [out, in] uint8; undefined: to be cast from `source`, under these scales
   at::Tensor scales;       // [out] fp32
   at::Tensor source = {};  // [out, in] in the type of the computation, of a weight that is stored so
+  bool stored = false;     // the codes are the weight's own, not made for one product
 };
 
 struct Fp8Case {
@@ -26,7 +27,8 @@ inline Fp8Matrix Fp8MatrixOf(const PackedWeight& weight) {
   const Shape& shape = weight.shape();
   const int64_t size = shape[0] * static_cast<int64_t>(sizeof(float));
   return {.codes = weight.bytes.narrow(0, 0, shape[0] * shape[1]).view({shape[0], shape[1]}),
-          .scales = weight.bytes.narrow(0, weight.parts().bytes - size, size).view(at::kFloat)};
+          .scales = weight.bytes.narrow(0, weight.parts().bytes - size, size).view(at::kFloat),
+          .stored = true};
 }
 
 }  // namespace trireme

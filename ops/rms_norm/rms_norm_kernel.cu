@@ -8,6 +8,7 @@ namespace {
 
 template <typename T, int N, int V>
 __global__ void __launch_bounds__(kThreadsPerRow) Forward(RmsNormArgs a) {
+  LetNextStart();
   const int64_t begin = blockIdx.x * a.columns;
   const int packs = static_cast<int>(a.columns / N);
   float x[V][N], squares = 0;

@@ -11,6 +11,7 @@ __device__ inline float Sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) Forward(const T* gate_up, T* y, int64_t ffn) {
+  LetNextStart();
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N, row = blockIdx.y;
   if (column >= ffn) return;
   float gate[N], up[N];

@@ -176,6 +176,15 @@ std::vector<Module> PackedModules(const LayerGraph& graph, const PackedStorage& 
   return packed;
 }
 
+// What is packed is not trained. Without a list of what is trained, all else is.
+void FreezePacked(Layer& layer) {
+  if (layer.packed.empty() || layer.trained) return;
+  layer.trained.emplace();
+  for (const auto& [role, name] : layer.hf_names) {
+    if (!layer.packed.contains(WithoutLast(role))) layer.trained->insert(role);
+  }
+}
+
 // Every weight of the module: its matrix and its bias.
 void Train(LayerGraph& graph, const Module& module) {
   Layer& layer = graph.layers[module.layer];
@@ -345,19 +354,24 @@ void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames
     }
     layer.packed.insert(module.role);
   }
-  for (Layer& layer : graph.layers) {
-    if (layer.packed.empty() || layer.trained) continue;
-    layer.trained.emplace();
-    for (const auto& [role, name] : layer.hf_names) {
-      if (!layer.packed.contains(WithoutLast(role))) layer.trained->insert(role);
-    }
-  }
+  for (Layer& layer : graph.layers) FreezePacked(layer);
 }
 
 void CastProducts(LayerGraph& graph, const TargetNames& except) {
   graph.packing = kFp8Storage;
   for (const Module& module : PackedModules(graph, kFp8Storage, except)) {
     graph.layers[module.layer].cast.insert(module.role);
+  }
+}
+
+void StoreCastProducts(LayerGraph& graph) {
+  for (Layer& layer : graph.layers) {
+    for (const std::string& role : layer.cast) {
+      if (layer.trained) layer.trained->erase(role + ".weight");
+    }
+    layer.packed.merge(layer.cast);
+    layer.cast.clear();
+    FreezePacked(layer);
   }
 }
 

@@ -51,6 +51,8 @@ void FreezeParts(LayerGraph& graph, const std::set<ModelPart>& parts);
 void PackBase(LayerGraph& graph, const PackedStorage& storage, const TargetNames& except);
 // The same matrices, stored as they are and multiplied in e4m3; they may be trained.
 void CastProducts(LayerGraph& graph, const TargetNames& except);
+// Where nothing is trained: what would be cast for every product is stored in e4m3.
+void StoreCastProducts(LayerGraph& graph);
 
 // Whether training needs to know what adapters started with: the weights beside them have lost it.
 inline bool KeepsInitial(const LayerGraph& graph) { return graph.adapter && !graph.adapter->init.empty(); }

@@ -155,8 +155,10 @@ def test_ten_steps(case, step_runs, step_references, record_errors):
     steps.assert_curve(read_log(output), step_references(case[0]), steps.LIMITS, record_errors)
 
 
-# Generation: adapter, ranks, settings
-WRITERS = [("deepseek_v3", 1, []), ("dora", 1, []), ("qwen3_moe", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"])]
+# Generation: adapter, storage, ranks, settings. In full there is no adapter: the weights themselves are stored in e4m3.
+WRITERS = [("deepseek_v3", "nf4", 1, []), ("dora", "nf4", 1, []), ("all-linear", "fp8", 1, []), ("all-linear", "fp8 in full", 1, []),
+           ("qwen3_moe", "nf4", 2, ["parallel.tensor=2", "parallel.expert_tensor=2"]),
+           ("all-linear", "fp8 in full", 2, ["parallel.tensor=2"]), ("phi3", "fp8 in full", 2, ["parallel.pipeline=2"])]
 
 
 @pytest.fixture(scope="module")
@@ -164,22 +166,24 @@ def writers(adapted, folder, device, selected):
     """Tokens of each case, those of PEFT over the decoded weights where it is sure of them, and how the launch ended."""
     def launch(ranks, cases):
         wanted, commands = [], []
-        for name, _, settings in cases:
-            tuned = load_packed(adapted(name), NF4)
+        for name, storage, _, settings in cases:
+            words, kind = STORAGES[storage]
+            tuned = load_packed(adapted(name), kind)
+            adapter = [] if kind == FP8_IN_FULL else ["--adapters", adapted(name).adapter]
             written = [(row, *decoding.likeliest(tuned, row["input_ids"])) for row in ROWS]
             clear = [(row, tokens) for row, tokens, margin in written if margin > decoding.CLEAR]
-            tiny_models.write_rows(folder / f"write-{name}.jsonl", [row for row, _ in clear])
+            rows = folder / f"write-{len(wanted)}-{ranks}.jsonl"
+            tiny_models.write_rows(rows, [row for row, _ in clear])
             wanted.append([tokens for _, tokens in clear])
-            commands.append(["generate", "--model", adapted(name).model, "--adapters", adapted(name).adapter, "--rows",
-                             folder / f"write-{name}.jsonl", "--max-new-tokens", decoding.NEW,
-                             *words_of([f"device={device}", "model.dtype=fp32", *STORAGES["nf4"][0], *settings])])
+            commands.append(["generate", "--model", adapted(name).model, *adapter, "--rows", rows, "--max-new-tokens",
+                             decoding.NEW, *words_of([f"device={device}", "model.dtype=fp32", *words, *settings])])
         result = run_many(ranks, commands)
         lines = iter(json.loads(line)["output_ids"] for line in result.stdout.splitlines() if line.startswith("{"))
         return [([tokens for _, tokens in zip(right, lines)], right, result) for right in wanted]
-    return Launches(selected(test_generates_as_peft_does), lambda case: case[1], launch)
+    return Launches(selected(test_generates_as_peft_does), lambda case: case[2], launch)
 
 
-@pytest.mark.parametrize("case", WRITERS, ids=name_of)
+@pytest.mark.parametrize("case", WRITERS, ids=case_name)
 def test_generates_as_peft_does(case, writers):
     tokens, wanted, result = writers.of(case)
     assert len(wanted) > 2 and tokens == wanted, failure_text(result)[-2000:]

@@ -167,5 +167,27 @@ TEST(Tuning, Refusals) {
             "tuning.last_layers = 3; the model has 2 layers; write at most 2");
 }
 
+// What a run casts for every product, generation stores: the same matrices, and all else as it is.
+TEST(CastProducts, AreStoredWhereNothingIsTrained) {
+  LayerGraph cast = NamedGraph(), packed = NamedGraph();
+  const TargetNames skipped{"model.fp8_skip", {"down"}};
+  CastProducts(cast, skipped);
+  LayerGraph stored = cast;
+  StoreCastProducts(stored);
+  PackBase(packed, kFp8Storage, skipped);
+  const auto with_cast = ParametersByName(cast, {}), with_stored = ParametersByName(stored, {}),
+             with_packed = ParametersByName(packed, {});
+  int count = 0;
+  for (const auto& [name, parameter] : with_stored) {
+    EXPECT_EQ(parameter.packed.has_value(), with_cast.at(name).cast_to_fp8) << name;
+    EXPECT_EQ(parameter.packed, with_packed.at(name).packed) << name;
+    EXPECT_EQ(parameter.trained, with_packed.at(name).trained) << name;
+    EXPECT_FALSE(parameter.cast_to_fp8) << name;
+    count += parameter.packed.has_value();
+  }
+  EXPECT_EQ(with_stored.size(), with_cast.size());
+  EXPECT_GT(count, 2);
+}
+
 }  // namespace
 }  // namespace trireme
