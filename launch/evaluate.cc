@@ -1,5 +1,6 @@
 // `trireme evaluate`: loss, perplexity and token accuracy of a model on data, alone or over many ranks; with --generate
-// also scores of the answers that it writes, and these. Trains nothing.
+// also scores of the answers that it writes, and these; of models of vectors, scores and labels their metrics. Trains
+// nothing.
 #include <cmath>
 #include <iostream>
 #include <optional>
@@ -18,12 +19,14 @@
 #include "launch/hub_data.h"
 #include "launch/layout.h"
 #include "launch/model_source.h"
+#include "launch/text_directory.h"
 #include "session/session.h"
 #include "stages/retrieval_check.h"
 #include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
 #include "train/evaluation/answer_metrics.h"
 #include "train/evaluation/evaluator.h"
+#include "train/methods/retrieval/retrieval_evaluation.h"
 #include "train/plan/check_answers.h"
 
 namespace trireme {
@@ -63,14 +66,20 @@ void AskForData(const Arguments& arguments, Config& config, Job& job) {
 // What is asked of the model, refused before any weights are read.
 Config EvaluatedConfig(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
-  UseModel(FindModel(arguments, config, job), config);
+  ModelSource source = FindModel(arguments, config, job);
+  config = ConfigOfTexts(arguments, config, source, job);
+  UseModel(source, config);
   AskForData(arguments, config, job);
-  if (TrainsTexts(FactsOf(config))) {
-    throw InputError("stage: ", FactsOf(config).name,
-                     ": `evaluate` predicts tokens; a run of this stage evaluates itself ",
-                     "with data.valid and eval.every");
-  }
   EvalConfig& eval = *config.mutable_eval();
+  if (TrainsTexts(FactsOf(config))) {
+    for (const char* name : {"generate", "predictions"}) {
+      if (arguments.has(name)) {
+        throw InputError("--", name, ": stage ", FactsOf(config).name, " writes no answers; leave it out");
+      }
+    }
+    eval.set_generate(false);
+    return config;
+  }
   if (FactsOf(config).on_completions()) {  // a run of it generates, but what is compared here are the data's answers
     eval.set_generate(false);
     if (eval.max_new_tokens() == 0) eval.set_max_new_tokens(config.rl().max_new_tokens());
@@ -96,10 +105,24 @@ std::string SavePredictions(const Arguments& arguments, const Config& config,
   return WritePredictions(output, "predictions-evaluate", PredictionLines(predictions)).string();
 }
 
+// As a run of such a stage evaluates itself, but on all records.
+void EvaluateTexts(Session& session, const RowSource& rows) {
+  const Evaluation found = RetrievalEvaluation(session).Run(rows);
+  if (session.job().rank() != 0) return;
+  Json line = {{"loss", *found.loss}, {"records", rows.size()}};
+  for (const auto& [name, value] : found.metrics) line[name] = value;
+  std::cout << JsonLine(line) << "\n";
+}
+
 void EvaluateModel(const Arguments& arguments, Job& job) {
   const Config config = EvaluatedConfig(arguments, job);
   PlannedModel model = PlanModel(config, job.world());
   const Rows rows = RowsOf(config, VocabularyOf(model.graph), job);
+  if (TrainsTexts(FactsOf(config))) {
+    Session session(config, std::move(model), job, {.trained = false});
+    session.TakeWeights();
+    return EvaluateTexts(session, *rows);
+  }
   std::optional<AnswerEvaluator> answers;
   if (config.eval().generate()) answers.emplace(config, *rows);
   Session session(config, std::move(model), job, {.trained = false});
@@ -122,7 +145,10 @@ constexpr const char* kEvaluateSummary =
     "Loss, perplexity and token accuracy of a model on data, as one JSON line. Given a RUN.yaml, it uses "
     "the run's result and data.valid (or what valid_ratio holds out), read as the run reads it. With --generate the "
     "model also writes the last answer of each conversation, as the section eval of RUN.yaml says: exact match, ROUGE "
-    "and BLEU are in the line, too.";
+    "and BLEU are in the line, too. Of models of vectors, scores and labels (stages embedding, reranker, "
+    "classification; "
+    "without a RUN.yaml as the model's directory says) the line has what their runs log: nDCG, MRR, recall, accuracy, "
+    "F1.";
 
 }  // namespace
 

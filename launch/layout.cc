@@ -62,6 +62,11 @@ Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts) {
   return WithModelDirectories(std::move(config), FinderOf(job, parts));
 }
 
+Config DefaultConfigOf(const Arguments& arguments, std::vector<std::string> settings, Job& job) {
+  settings.insert(settings.end(), arguments.overrides().begin(), arguments.overrides().end());
+  return WithModelDirectories(ParseConfig("", "defaults", settings), FinderOf(job, HubParts::kAll));
+}
+
 Config ModelConfigOf(const Arguments& arguments, Job& job, const std::string& adapters) {
   std::vector<std::string> said;
   if (!arguments.has(kRunFile)) said = {"tuning.kind=full", "tuning.dropout=0"};

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/cli/arguments.h"
 #include "core/comm/job.h"
@@ -24,6 +25,9 @@ Config WithModelDirectories(Config config, const ModelFinder& find);
 // The file if one is given, otherwise all defaults; then --set. Models are directories in it, whatever they were named
 // by: those of a hub are downloaded if need be. Collective.
 Config ConfigOf(const Arguments& arguments, Job& job, HubParts parts = HubParts::kAll);
+
+// Without a file: all defaults, then these settings, then --set. Collective.
+Config DefaultConfigOf(const Arguments& arguments, std::vector<std::string> settings, Job& job);
 
 // The same for commands that take --model, which sets model.path, and perhaps an adapter, which sets
 // tuning.adapters. Without a run's file all parameters are trained without dropout, unless --set overrides

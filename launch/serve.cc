@@ -16,8 +16,11 @@
 #include "launch/model_source.h"
 #include "launch/serve_defaults.h"
 #include "launch/serve_gate.h"
+#include "launch/serve_listen.h"
+#include "launch/serve_texts.h"
 #include "launch/serve_training.h"
 #include "launch/served_model.h"
+#include "launch/text_directory.h"
 #include "models/families.h"
 #include "serve/callers.h"
 #include "serve/routes.h"
@@ -112,34 +115,6 @@ CachePlan PlanCache(const Arguments& arguments, const Session& session, std::opt
   return plan;
 }
 
-// One address has three quarters of them, unless it is told otherwise.
-HttpLimits LimitsOfConnections(const Arguments& arguments) {
-  const int64_t all = arguments.integer("max-connections", HttpLimits().connections, 1);
-  return {.body_bytes = BodyLimit(arguments),
-          .connections = all,
-          .connections_per_address = arguments.integer("max-connections-per-address", all - all / 4, 1)};
-}
-
-// Listens at once, so that a port in use is noticed before the weights are read.
-std::unique_ptr<HttpServer> Listen(const Arguments& arguments, const std::string& host, Board& board,
-                                   const Callers& callers, Gate& gate) {
-  return std::make_unique<HttpServer>(
-      HttpAddress{.host = host,
-                  .port = PortOf(arguments, 8000),
-                  .tls_certificate = arguments.value("tls-certificate"),
-                  .tls_key = arguments.value("tls-key")},
-      LimitsOfConnections(arguments),
-      [&board, &callers, trains = arguments.has("train")](const HttpRequest& request) {
-        const auto check = [&board](const HttpRequest& with_key) { return board.Check(with_key); };
-        if (trains && ServeTraining::Takes(request)) return ServeTraining::Check(request, callers, check);
-        const int64_t most_body = check(request);
-        return most_body > 0 ? most_body : HttpLimits().body_bytes;
-      },
-      [&board, &gate](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-        if (!board.Handle(request, reply)) gate.Handle(std::move(request), std::move(reply));
-      });
-}
-
 // Where there are no keys: who may use the server then, and what must not be open to them. On this machine whoever has
 // an account may: neither training nor adapters run a program or leave the directory that they were given.
 void CheckOpenDoors(const Arguments& arguments, const Callers& callers, const std::string& host, bool speaks) {
@@ -147,10 +122,7 @@ void CheckOpenDoors(const Arguments& arguments, const Callers& callers, const st
   if (arguments.has("train")) RefuseWithoutKeys("--train", "train here and fill its disk", host);
   if (arguments.has("adapter-directory") && !arguments.has("adapter-key-file"))
     RefuseWithoutKeys("--adapter-directory", "load and drop adapters here", host);
-  if (!speaks || (IsLoopback(host) && !arguments.has("train"))) return;
-  const std::string who = IsLoopback(host) ? "every user of this machine" : "anyone who reaches " + host;
-  TRIREME_LOG(WARNING) << who << " may " << (arguments.has("train") ? "train on" : "use")
-                       << " this server; set keys with --api-key-file";
+  if (speaks) WarnOfOpenDoors(arguments, host);
 }
 
 EngineOptions EngineOptionsOf(const Arguments& arguments, const CachePlan& plan, const TextSide& text) {
@@ -169,7 +141,11 @@ ServiceLimits LimitsOf(const Arguments& arguments) {
 void Serve(const Arguments& arguments, Job& job) {
   Config config = ConfigOf(arguments, job);
   const std::vector<AdapterArgument> adapters = ServedAdapters(arguments);
-  UseModel(ServedSource(arguments, config, adapters, job), config);
+  ModelSource source = ServedSource(arguments, config, adapters, job);
+  const std::string named = source.model;
+  config = ConfigOfTexts(arguments, config, source, job);
+  if (GivesTexts(config)) return ServeTexts(arguments, config, source, named, job);
+  UseModel(source, config);
   if (!arguments.has("train")) RefuseUngeneratable(config);
   PrepareTraining(arguments, config);
   PlannedModel planned = PlanModel(config, job.world());
@@ -210,9 +186,8 @@ void Serve(const Arguments& arguments, Job& job) {
   ServeTraining training(arguments, {session, service, model, callers, directory});
   gate.Open(&routes, training.there() ? &training : nullptr);
   if (speaks) {
-    TRIREME_LOG(INFO) << "serves " << model.name << " at " << (arguments.has("tls-key") ? "https" : "http") << "://"
-                      << host << ":" << server->port() << "/v1, " << plan.context << " tokens of context, "
-                      << plan.tokens << " in the KV cache";
+    TRIREME_LOG(INFO) << "serves " << model.name << " at " << UrlOf(arguments, host, *server) << ", " << plan.context
+                      << " tokens of context, " << plan.tokens << " in the KV cache";
   }
   service.Run();
   training.Close();
@@ -220,7 +195,8 @@ void Serve(const Arguments& arguments, Job& job) {
 }
 
 constexpr const char* kServeSummary =
-    "Serves a model over HTTP as OpenAI's API does: /v1/chat/completions, /v1/completions, /v1/models. Also\n"
+    "Serves a model over HTTP as OpenAI's API does: /v1/chat/completions, /v1/completions, /v1/models; one of vectors, "
+    "scores or labels at /v1/embeddings, /v1/rerank or /classify. Also\n"
     "/health, /metrics and /tokenize; at / a page to chat with it. Alone or under mpirun; rank 0 listens. SIGTERM lets "
     "running answers "
     "end.";
@@ -248,28 +224,6 @@ std::vector<Option> ServeOptions() {
        .value_name = "NAME",
        .help = "the form in which the model writes tool calls: " + Join(ToolFormNames()) +
                "; by default what its chat template shows"},
-      {.name = "served-model-name",
-       .value_name = "NAME",
-       .help = "the model's name in requests; by default its folder's"},
-      {.name = "host", .value_name = "IP", .help = "address to listen on; by default 127.0.0.1: this machine only"},
-      {.name = "port", .value_name = "N", .help = "by default 8000; 0: any free one"},
-      {.name = "tls-certificate",
-       .value_name = "FILE",
-       .help = "PEM file of the server's certificate and its chain: HTTPS, with --tls-key; by default plain HTTP"},
-      {.name = "tls-key", .value_name = "FILE", .help = "PEM file of the certificate's private key"},
-      {.name = "api-key-file",
-       .value_name = "FILE",
-       .help = "keys that clients must present, one per line; the environment's TRIREME_API_KEY is one, too; "
-               "by default none"},
-      {.name = "allowed-host",
-       .value_name = "NAME",
-       .help = "a name by which clients may call this server; by default those of loopback on loopback, "
-               "elsewhere any",
-       .repeatable = true},
-      {.name = "board",
-       .value_name = "OUTPUT",
-       .help = "a run's output directory, or one that holds such directories, to show on the page at / beside the chat",
-       .repeatable = true},
       {.name = "max-rows",
        .value_name = "N",
        .help = "answers generated at once on each data-parallel rank; by default 16"},
@@ -281,24 +235,13 @@ std::vector<Option> ServeOptions() {
       {.name = "max-model-len",
        .value_name = "N",
        .help = "most tokens of a prompt and its answer; by default what the model and the cache allow"},
-      {.name = "max-waiting",
-       .value_name = "N",
-       .help = "requests that may wait; more are refused with 429; by default 256"},
       {.name = "max-images",
        .value_name = "N",
        .help = "images of one request to a model that sees; by default " + std::to_string(kMostImages) + "; 0: none"},
       {.name = "max-image-pixels",
        .value_name = "N",
-       .help = "pixels of one image as it is sent; by default " + std::to_string(kMostImagePixels)},
-      {.name = "max-connections",
-       .value_name = "N",
-       .help = "by default 1024; for one more the one that is idle longest is closed, or it is refused with 503"},
-      {.name = "max-connections-per-address",
-       .value_name = "N",
-       .help = "of one client address; by default three quarters of them"},
-      {.name = "drain-seconds",
-       .value_name = "S",
-       .help = "after SIGTERM, time for running answers to end; by default 30"}};
+       .help = "pixels of one image as it is sent; by default " + std::to_string(kMostImagePixels)}};
+  for (Option& option : ListenOptions()) options.push_back(std::move(option));
   for (Option& option : DefaultsOptions()) options.push_back(std::move(option));
   for (Option& option : TrainingOptions()) options.push_back(std::move(option));
   return options;

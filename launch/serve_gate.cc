@@ -7,7 +7,7 @@ constexpr size_t kMostHeldBytes = 64 * 1024;
 
 }  // namespace
 
-void Gate::Open(Routes* routes, ServeTraining* training) {
+void Gate::Open(ApiRoutes* routes, ServeTraining* training) {
   const std::lock_guard lock(mutex_);
   routes_ = routes;
   training_ = training;

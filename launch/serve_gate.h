@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launch/serve_training.h"
-#include "serve/routes.h"
+#include "serve/api_routes.h"
 #include "web/http/http.h"
 
 namespace trireme {
@@ -18,7 +18,7 @@ class Gate {
  public:
   explicit Gate(bool trains) : trains_(trains) {}
   // nullptr: closed; training: nullptr where the server does not train.
-  void Open(Routes* routes, ServeTraining* training);
+  void Open(ApiRoutes* routes, ServeTraining* training);
   // Before the server ends.
   void Release();
   void Handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
@@ -27,7 +27,7 @@ class Gate {
   std::mutex mutex_;
   bool trains_;
   std::vector<std::pair<HttpRequest, std::shared_ptr<HttpReply>>> held_;
-  Routes* routes_ = nullptr;
+  ApiRoutes* routes_ = nullptr;
   ServeTraining* training_ = nullptr;
 };
 

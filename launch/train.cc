@@ -48,7 +48,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
   }
   const std::string svg = arguments.value("svg");
   if (job.rank() == 0 && arguments.has("svg")) RefuseToOverwrite("--svg", svg);
-  const TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
+  TrainPlan plan = MakeTrainPlan(config, static_cast<int>(world));
   if (job.rank() != 0) return;
   CheckReportPackages(config.log());
   CheckMetricCode(config.eval());
@@ -61,6 +61,7 @@ void DryRun(const Config& config, const Arguments& arguments, Job& job) {
       OpenMethodData(config, {.vocabulary = VocabularyOf(plan.graph), .reports = false});
   std::optional<DataExtent> extent;
   if (data) extent = ExtentOf(config, *data);
+  if (extent && extent->longest > 0) PlanMemoryFor(plan, extent->longest);
   std::cout << ToText(plan) << (extent ? ToText(*extent, config) : "");
   if (arguments.has("on")) return show_time(extent ? extent->total_steps : config.run().steps());
   if (!arguments.has("svg")) return;

@@ -20,6 +20,8 @@ constexpr std::string_view kWithoutEffect[] = {
     "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
     "num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
     "suppress_tokens", "temperature", "top_k", "top_p", "typical_p",
+    // The sizes that vectors can be cut to.
+    "is_matryoshka", "matryoshka_dimensions",
     // Classifiers' labels, and what only encoders and decoders with cross-attention use.
     "add_cross_attention", "chunk_size_feed_forward", "cross_attention_hidden_size", "finetuning_task", "id2label",
     "is_decoder", "is_encoder_decoder", "label2id", "num_labels", "prefix", "problem_type", "pruned_heads",

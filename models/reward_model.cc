@@ -130,10 +130,12 @@ std::string ClassifierConfig(const std::string& text, const std::filesystem::pat
   return config.dump(2) + "\n";
 }
 
-std::string VectorModelConfig(const std::string& text, const std::filesystem::path& directory) {
+std::string VectorModelConfig(const std::string& text, const std::filesystem::path& directory,
+                              const std::vector<int64_t>& sizes) {
   const std::string where = (directory / "config.json").string();
   Json config = ParseJson(text, where);
   config["architectures"] = Json::array({ClassNameOf(HfConfig(config, where).Text("model_type")) + "Model"});
+  if (!sizes.empty()) config["matryoshka_dimensions"] = sizes;
   return config.dump(2) + "\n";
 }
 

@@ -32,7 +32,9 @@ std::string RewardModelConfig(const std::string& text, const std::filesystem::pa
 // The same of a classifier with these names of labels. problem: transformers' problem_type; empty: none.
 std::string ClassifierConfig(const std::string& text, const std::filesystem::path& directory,
                              const std::vector<std::string>& labels, const std::string& problem);
-// That of a model of vectors: transformers' base class.
-std::string VectorModelConfig(const std::string& text, const std::filesystem::path& directory);
+// That of a model of vectors: transformers' base class. sizes: what they can be cut to (Matryoshka), where vLLM looks
+// for it; none: the model's own config stays.
+std::string VectorModelConfig(const std::string& text, const std::filesystem::path& directory,
+                              const std::vector<int64_t>& sizes = {});
 
 }  // namespace trireme

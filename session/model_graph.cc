@@ -1,10 +1,13 @@
 #include "session/model_graph.h"
 
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
+#include "checkpoint/hf_directory.h"
 #include "checkpoint/value_head_names.h"
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "models/families.h"
 #include "models/reward_model.h"
 #include "models/text_labels.h"
@@ -19,6 +22,27 @@
 
 namespace trireme {
 namespace {
+
+constexpr std::string_view kBasePrefix = "model.";
+
+bool HasModelFiles(const std::filesystem::path& directory) {
+  return PathExists(directory / "model.safetensors") || PathExists(directory / "model.safetensors.index.json");
+}
+
+// Directories of transformers' base classes, as sentence-transformers writes them, name tensors without the prefix that
+// models with a head give it. What a run writes is then named so, too.
+void TakeBaseClassNames(LayerGraph& graph, const std::filesystem::path& directory) {
+  if (!HasModelFiles(directory)) return;
+  const HfDirectory files(directory);
+  for (const Layer& layer : graph.layers) {
+    for (const auto& [role, name] : layer.hf_names) {
+      if (!name.starts_with(kBasePrefix) || files.Has(name)) return;
+    }
+  }
+  for (Layer& layer : graph.layers) {
+    for (auto& [role, name] : layer.hf_names) name = name.substr(kBasePrefix.size());
+  }
+}
 
 // How many numbers a value head gives in this use.
 int64_t LabelsWanted(const Config& config) {
@@ -86,7 +110,10 @@ LayerGraph ReadGraph(const Config& config, HeadKind head) {
   LayerGraph graph = BuildGraph(HfConfig::Read(config.model().path()));
   TakeFileNames(graph, std::filesystem::path(config.model().path()));
   TakeValueHead(graph, config, head);
-  if (head == HeadKind::kVector) RemoveHead(graph);
+  if (head == HeadKind::kVector) {
+    RemoveHead(graph);
+    TakeBaseClassNames(graph, config.model().path());
+  }
   ApplyMultiToken(graph, config);
   ApplyTuning(graph, config.tuning());
   if (head == HeadKind::kLogits) AddPolicyValues(graph, config);

@@ -15,7 +15,7 @@ inline bool TrainsTexts(const StageFacts& facts) { return facts.method == Method
 bool IsGenerative(const Config& config);
 // What the model's last layer gives in a run: the stage's, or logits for such a reranker.
 HeadKind HeadOf(const Config& config);
-// Texts that a record usually has: of one with more, the plan of memory does not know.
+// Texts that a record usually has; where data is opened, plans of memory take what it has (train/run/data_extent.h).
 int64_t TextsPerRecord(const Config& config);
 // What evaluations are compared by, as the log names it without eval_, the higher the better; empty: the loss, which
 // is the mean squared error where that can be asked for.

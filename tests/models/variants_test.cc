@@ -32,7 +32,9 @@ TEST(RewardModels, AClassifierNamesItsLabels) {
   EXPECT_EQ(config["label2id"], (Json{{"bad", 0}, {"good", 1}}));
   EXPECT_EQ(config["problem_type"], "regression");
   EXPECT_FALSE(config.contains("num_labels")) << "id2label says it";
-  EXPECT_EQ(Json::parse(VectorModelConfig(causal.dump(), "nowhere"))["architectures"], Json::array({"Qwen3Model"}));
+  const Json vectors = Json::parse(VectorModelConfig(causal.dump(), "nowhere", {64, 16}));
+  EXPECT_EQ(vectors["architectures"], Json::array({"Qwen3Model"}));
+  EXPECT_EQ(vectors["matryoshka_dimensions"], Json::array({64, 16})) << "where a server looks for the sizes";
 }
 
 TEST(RewardModels, AModelOfVectorsHasNoHead) {

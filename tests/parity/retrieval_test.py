@@ -1,18 +1,21 @@
 """Stages embedding, reranker and classification against sentence-transformers' losses and transformers' classifiers, in fp32:
-the loss and every gradient of one batch. Then layouts and micro batches: the same as one rank. Then a run of each stage whose
-final/ these libraries load."""
+the loss and every gradient of one batch, with PEFT's adapters, too. Then layouts, micro batches and device npu: the same as
+one rank of the cpu. Then a run of each stage whose final/ these libraries load and `trireme evaluate` evaluates."""
 import json
 
+import peft
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import losses
+from sentence_transformers.sentence_transformer import losses, modules
 
 import tiny_models
 from gradients import assert_within, relative
-from program import failure_text, run_grads, run_many, run_well, words_of
+from lora_adapters import LINEAR, randomise
+from lora_adapters import gradients as adapter_gradients
+from program import failure_text, run, run_grads, run_many, words_of
 
 LIMITS = {"loss": 1e-5, "gradient": 1e-4}
 CLASSIFIER = transformers.AutoModelForSequenceClassification
@@ -132,7 +135,7 @@ CASES = {
 }
 LAYOUTS = {"micro": (1, ["run.micro_batch=2"]), "dp2": (2, ["run.micro_batch=2"]), "tp2": (2, ["parallel.tensor=2"]),
            "cp2": (2, ["parallel.context=2", "run.micro_batch=3"]), "pp2": (2, ["parallel.pipeline=2"]),
-           "zero3": (2, ["parallel.zero=3"])}
+           "zero3": (2, ["parallel.zero=3"]), "dp4": (4, []), "npu": (1, ["device=npu"])}
 SPLIT = ("infonce", "mean", "generative", "listwise", "single")
 KINDS = {"reranker": dict(num_labels=1), "single": dict(num_labels=3, problem_type="single_label_classification"),
          "multi": dict(num_labels=3, problem_type="multi_label_classification"),
@@ -187,10 +190,10 @@ def grads_command(folder, name, out, more=()):
 def found(models, folder):
     """All batches on one rank in one launch; then each layout's in one."""
     outcomes = {}
-    launches = {1: [(name, "", []) for name in CASES]}
-    for layout, (ranks, settings) in LAYOUTS.items():
-        launches.setdefault(ranks, []).extend((name, layout, settings) for name in SPLIT)
-    for ranks, commands in launches.items():
+    launches = {(1, False): [(name, "", []) for name in CASES]}
+    for layout, (ranks, settings) in LAYOUTS.items():  # npu in a process of its own: torch asks for devices once
+        launches.setdefault((ranks, layout == "npu"), []).extend((name, layout, settings) for name in SPLIT)
+    for (ranks, _), commands in launches.items():
         words = [grads_command(folder, name, f"{name}-{layout}.safetensors", more) for name, layout, more in commands]
         for (name, layout, _), outcome in zip(commands, run_grads(ranks, words)):
             outcomes[name, layout] = outcome
@@ -232,6 +235,34 @@ def test_a_layout_changes_nothing(layout, found, record_errors):
         assert_within(errors, LIMITS, f"{case} {layout}")
 
 
+def padded(lists):
+    length = max(map(len, lists))
+    rows = lambda value: torch.tensor([value(text) + [0] * (length - len(text)) for text in lists])
+    return {"input_ids": rows(lambda text: text), "attention_mask": rows(lambda text: [1] * len(text))}
+
+
+def test_lora(models, folder, record_errors):
+    """sentence-transformers' own pooling and loss over a model that PEFT has adapted."""
+    judge = SentenceTransformer(modules=[modules.Transformer(str(folder / "causal")), modules.Pooling(64, pooling_mode="mean")], device="cpu")
+    judge.save(str(folder / "vectors"))
+    settings = peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=4, lora_alpha=8, target_modules=LINEAR)
+    tuned = peft.get_peft_model(judge[0].auto_model, settings)
+    randomise(tuned)
+    tuned.save_pretrained(folder / "adapter")
+    loss = ranking([judge(padded([group[text] for group in GROUPS]))["sentence_embedding"] for text in range(4)])
+    loss.backward()
+    command = ["grads", "--model", folder / "vectors", "--adapters", folder / "adapter", "--rows", folder / "mean.jsonl",
+               "--out", folder / "lora.safetensors", *words_of(["device=cpu", "stage=embedding", "retrieval.pooling=mean"])]
+    outcome, = run_grads(1, [command])
+    assert outcome.line is not None, failure_text(outcome.result)
+    gradients, wanted = load_file(outcome.out), adapter_gradients(tuned)
+    assert gradients.keys() == wanted.keys(), sorted(gradients.keys() ^ wanted.keys())
+    errors = {"loss": relative(outcome.line["loss"], loss.item()),
+              "gradient": max(relative(gradients[name], gradient) for name, gradient in wanted.items())}
+    record_errors(errors)
+    assert_within(errors, LIMITS)
+
+
 def words(text):
     named = {YES: "yes", NO: "no"}
     return " ".join(named.get(token, f"w{token}") for token in text)
@@ -242,20 +273,25 @@ RUNS = {"embedding": [{"anchor": words(group[0]), "positive": words(group[1]), "
         "classification": [{"text": words(group[0]), "label": "ab"[number % 2]} for number, group in enumerate(GROUPS)]}
 
 
+def run_words(folder, stage):
+    """The run's file, which is empty, and its settings."""
+    data = folder / f"{stage}-texts.jsonl"
+    metric = "accuracy" if stage == "classification" else "ndcg@10"
+    more = ["retrieval.label_names=[a,b]"] if stage == "classification" else []
+    return [folder / f"{stage}.yaml", *words_of([
+        "device=cpu", f"stage={stage}", f"model.path={folder / 'causal'}", "model.dtype=fp32", "tuning.kind=full",
+        f"data.train=[{data}]", f"data.valid=[{data}]", f"data.cache={folder / 'cache'}", "data.max_length=32",
+        "run.steps=3", "run.global_batch=6", "run.micro_batch=3", "eval.every=3", f"eval.metric={metric}",
+        "save.every=0", f"run.output={folder / 'out' / stage}", *more])]
+
+
 @pytest.fixture(scope="module")
 def runs(models, folder):
     commands = []
     for stage, rows in RUNS.items():
         tiny_models.write_rows(folder / f"{stage}-texts.jsonl", rows)
-        data = folder / f"{stage}-texts.jsonl"
-        metric = "accuracy" if stage == "classification" else "ndcg@10"
-        more = ["retrieval.label_names=[a,b]"] if stage == "classification" else []
         (folder / f"{stage}.yaml").write_text("")
-        commands.append(["train", folder / f"{stage}.yaml", *words_of([
-            "device=cpu", f"stage={stage}", f"model.path={folder / 'causal'}", "model.dtype=fp32", "tuning.kind=full",
-            f"data.train=[{data}]", f"data.valid=[{data}]", f"data.cache={folder / 'cache'}", "data.max_length=32",
-            "run.steps=3", "run.global_batch=6", "run.micro_batch=3", "eval.every=3", f"eval.metric={metric}",
-            "save.every=0", f"run.output={folder / 'out' / stage}", *more])])
+        commands.append(["train", *run_words(folder, stage)])
     result = run_many(1, commands)
     assert result.returncode == 0, failure_text(result)
     return folder / "out"
@@ -301,3 +337,41 @@ def test_transformers_loads_scores(stage, runs, record_errors):
     errors = {"loss": relative(log["eval_loss"], loss)}
     record_errors(errors)
     assert_within(errors, {"loss": 1e-4})
+
+
+def test_evaluate(runs, folder, record_errors):
+    """Given the run, or the directory that it left, on one rank or two: what the run logged at its end."""
+    given = ["device=cpu", "model.dtype=fp32", f"data.cache={folder / 'cache'}", "data.max_length=32", "run.global_batch=6"]
+    errors = {}
+    for ranks in (1, 2):
+        commands = [["evaluate", *run_words(folder, stage)] for stage in RUNS]
+        commands += [["evaluate", "--model", runs / stage / "final", "--data", folder / f"{stage}-texts.jsonl", *words_of(given)]
+                     for stage in RUNS]
+        result = run_many(ranks, commands)
+        assert result.returncode == 0, failure_text(result)
+        lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        assert len(lines) == len(commands), result.stdout
+        for number, (stage, line) in enumerate(zip([*RUNS, *RUNS], lines)):
+            logged = {name.removeprefix("eval_"): value for name, value in evaluation(runs, stage).items() if name.startswith("eval_")}
+            compared = logged.keys() & line.keys()
+            assert {"loss"} < compared and line["records"] == len(RUNS[stage]), (logged, line)
+            errors[f"{stage} {number // 3} {ranks}"] = max(abs(line[name] - logged[name]) for name in compared)
+    record_errors(errors)
+    assert max(errors.values()) < 1e-5, errors
+
+
+def test_memory_of_many_negatives(runs, folder):
+    """The plan takes as many texts as the longest record has."""
+    def planned(negatives):
+        rows = [{"text_ids": [GROUPS[0][0], GROUPS[0][1], *([GROUPS[0][2]] * negatives)]}]
+        tiny_models.write_rows(folder / "many.jsonl", rows)
+        result = run(None, ["train", *run_words(folder, "embedding"), "--dry-run", "--set", f"data.train=[{folder / 'many.jsonl'}]"])
+        assert result.returncode == 0, failure_text(result)
+        head, line = result.stdout[result.stdout.index("\nmemory per rank"):].splitlines()[2:4]
+        return float(line.split()[head.split().index("device")])
+    assert planned(400) > 1.5 * planned(1)
+
+
+def test_evaluate_refuses_answers(runs, folder):
+    result = run(None, ["evaluate", *run_words(folder, "embedding"), "--generate"])
+    assert result.returncode == 2 and "--generate: stage embedding writes no answers" in result.stderr, failure_text(result)

@@ -134,8 +134,13 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
                  .memory = {}};
   plan.timeline = Simulate(plan.run.ScheduleFor(micro_batches), {});
   plan.drawn = drawn < micro_batches ? Simulate(plan.run.ScheduleFor(drawn), {}) : plan.timeline;
-  Config rows = plan.config;  // the longest of which are pairs
-  rows.mutable_data()->set_max_length(static_cast<int32_t>(LongestRow(config)));
+  PlanMemoryFor(plan, LongestRow(config));  // the longest are pairs
+  return plan;
+}
+
+void PlanMemoryFor(TrainPlan& plan, int64_t longest_row) {
+  Config rows = plan.config;
+  rows.mutable_data()->set_max_length(static_cast<int32_t>(longest_row));
   plan.memory = PlanMemory({.config = rows,
                             .graph = plan.graph,
                             .grids = plan.run.grids,
@@ -143,7 +148,6 @@ TrainPlan MakeTrainPlan(const Config& config, int world) {
                             .placement = plan.run.placement,
                             .stages = plan.run.stages,
                             .timeline = plan.timeline});
-  return plan;
 }
 
 }  // namespace trireme

@@ -24,6 +24,9 @@ struct TrainPlan {
 };
 
 TrainPlan MakeTrainPlan(const Config& config, int world);
+// The same plan's memory for rows of up to so many tokens, where the data says how many: records may have any number of
+// texts.
+void PlanMemoryFor(TrainPlan& plan, int64_t longest_row);
 
 // Refuses what optimizer.update and optimizer.masters cannot do with the rest; MakeTrainPlan does so, too.
 void CheckUpdate(const Config& config, int world);

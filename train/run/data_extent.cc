@@ -1,5 +1,6 @@
 #include "train/run/data_extent.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "core/base/rounding.h"
 #include "core/base/text.h"
 #include "stages/policy_check.h"
+#include "stages/retrieval_check.h"
 #include "stages/stage.h"
 #include "train/rollouts/followed_rollouts.h"
 #include "train/step/batch_ramp.h"
@@ -40,6 +42,7 @@ DataExtent ExtentOf(const Config& config, const DataSets& data) {
   for (int64_t row = 0; row < extent.rows; ++row) {
     extent.tokens += data.train->Length(row);
     extent.trained_tokens += data.train->Trained(row);
+    if (TrainsTexts(FactsOf(config))) extent.longest = std::max(extent.longest, data.train->Length(row));
   }
   return extent;
 }

@@ -18,6 +18,9 @@ struct DataExtent {
   int64_t valid_rows = 0;       // to evaluate on
   int64_t steps_per_epoch = 0;  // passes over all rows
   int64_t total_steps = 0;      // of the run
+  // Tokens of the longest row, where a record has any number of texts: the plan of memory takes it. 0: it is not known,
+  // or data.max_length says it.
+  int64_t longest = 0;
 };
 
 DataExtent ExtentOf(const Config& config, const DataSets& data);

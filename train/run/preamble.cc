@@ -18,7 +18,9 @@ std::vector<RankMemory> PlannedMemory(const PreambleInputs& in) {
   const RunConfig& run = in.config.run();
   const int micro_batches = in.plan.MicroBatches(run.global_batch(), run.micro_batch());
   const Timeline timeline = Simulate(in.plan.ScheduleFor(micro_batches), {});
-  return PlanMemory({.config = in.config,
+  Config rows = in.config;
+  if (in.extent.longest > 0) rows.mutable_data()->set_max_length(static_cast<int32_t>(in.extent.longest));
+  return PlanMemory({.config = rows,
                      .graph = in.graph,
                      .grids = in.plan.grids,
                      .groups = in.plan.groups,

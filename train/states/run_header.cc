@@ -16,7 +16,10 @@ namespace {
 // The config.json that the trained model has, from that of the model which training started from.
 std::string ConfigFor(const Config& config, const LayerGraph& graph, const std::string& text) {
   const std::string& model = config.model().path();
-  if (HeadOf(config) == HeadKind::kVector) return VectorModelConfig(text, model);
+  if (HeadOf(config) == HeadKind::kVector) {
+    const auto& sizes = config.retrieval().matryoshka();
+    return VectorModelConfig(text, model, {sizes.begin(), sizes.end()});
+  }
   if (!HasValueHead(graph)) return text;
   if (FactsOf(config).records != Records::kLabelled) return RewardModelConfig(text, model);
   return ClassifierConfig(text, model, LabelNamesOf(config.retrieval(), model), ProblemTypeOf(config.retrieval()));

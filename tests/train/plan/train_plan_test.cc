@@ -133,6 +133,16 @@ TEST_F(TrainPlanTest, PlansMemoryForEveryRank) {
 
 // Not only for the steps drawn: rank 0 of 20 saves 20 micro batches of 40. Per token and layer: residual and
 // norms 4 · 64, heads 2 · 128, attention 64, gate and up 192, their product 96.
+// Records have any number of texts: where the data says how many, the plan takes them.
+TEST_F(TrainPlanTest, PlansMemoryForTheTextsOfTheData) {
+  TrainPlan plan = Plan(1, {"stage=embedding"});
+  const int64_t of_pairs = plan.memory[0].device();
+  PlanMemoryFor(plan, int64_t{2} * 32);
+  EXPECT_EQ(plan.memory[0].device(), of_pairs) << "an anchor and its positive, of data.max_length each";
+  PlanMemoryFor(plan, int64_t{8} * 32);
+  EXPECT_GT(plan.memory[0].device(), of_pairs);
+}
+
 TEST_F(TrainPlanTest, PlansMemoryForAWholeStep) {
   WriteModel("qwen3", 20);
   const TrainPlan plan = Plan(20, {"parallel.pipeline=20", "run.global_batch=40"});
