@@ -211,7 +211,7 @@ struct HeadSpec {  // norm; logits, or a score per token; loss
   bool tied = false;        // the logits' weight is the embedding's
   int64_t mtp_depths = 0;   // mtp layers before it, whose outputs are already normalised
   double mtp_weight = 0;    // weight of each depth's loss; the next token's has 1
-  bool scores = false;      // a value head in place of the logits: one number per token
+  bool scores = false;      // a value head in place of the logits: `vocabulary` numbers per token, 0: the hidden state
   bool values = false;      // a value head with a bias beside the logits, on the same hidden states
   double logit_scale = 1;   // the logits are multiplied by it
   double soft_cap = 0;      // a logit x is cap · tanh(x / cap); 0: none

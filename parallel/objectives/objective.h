@@ -21,8 +21,8 @@ struct ObjectiveOptions;  // objective_options.h
 // The head as an objective sees it.
 struct HeadStates {
   std::vector<at::Tensor> hidden;  // by prediction depth, [tokens, hidden] after the last norm, all tokens
-  const Weight& weight;            // [vocabulary / tp, hidden]; of a value head [1, hidden], the same on all ranks
-  LogitColumns columns;            // token ids of this rank's rows of the weight
+  const Weight& weight;  // [vocabulary / tp, hidden]; of a value head [numbers, hidden], the same on all ranks
+  LogitColumns columns;  // token ids of this rank's rows of the weight
   int64_t vocabulary = 0;
   double mtp_weight = 0;   // of each mtp depth's loss
   double soft_cap = 0;     // a logit x is cap · tanh(x / cap); 0: none
