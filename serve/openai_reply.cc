@@ -6,11 +6,10 @@
 #include "core/base/clock.h"
 #include "generation/engine.h"
 #include "net/secret.h"
+#include "serve/prompt_log_probs.h"
 
 namespace trireme {
 namespace {
-
-constexpr float kLeastLogProb = -9999;  // JSON has no infinity
 
 int64_t Characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(),
@@ -33,7 +32,9 @@ class OpenAiReply : public Listener {
         chat_(request.chat),
         stream_(request.stream),
         include_usage_(request.include_usage),
+        n_(static_cast<size_t>(request.n)),
         top_(request.top),
+        prompt_top_(request.prompt_top),
         reply_(std::move(reply)),
         headers_(std::move(headers)),
         id_((chat_ ? "chatcmpl-" : "cmpl-") + net::Hex(net::RandomBytes(12))),
@@ -41,6 +42,7 @@ class OpenAiReply : public Listener {
         parallel_calls_(request.parallel_calls),
         scored_(request.prompt_log_probs ? request.prompts : std::vector<std::vector<int64_t>>()),
         prompts_(request.token_ids ? request.prompts : std::vector<std::vector<int64_t>>()),
+        prompt_log_probs_(request.prompt_top ? request.prompts.size() : 0, Json::array({nullptr})),
         choices_(request.prompts.size() * static_cast<size_t>(request.n)) {
     for (Choice& choice : choices_) {
       if (request.tools != nullptr) choice.tools.emplace(request.tools);
@@ -66,7 +68,9 @@ class OpenAiReply : public Listener {
     Choice& choice = choices_[index];
     if (!prompts_.empty()) choice.ids.push_back(token.token);
     if (!scored_.empty() && choice.tokens.empty()) AddPrompt(index, token.prompt_log_probs);
-    Json log_probs = top_ ? LogProbsOf(choice, token) : Json(nullptr);
+    if (prompt_top_ && !token.prompt_log_probs.empty())  // of a prompt's first choice, with its first token
+      prompt_log_probs_[PromptOf(index)] = PromptLogProbs(token.prompt_log_probs, *prompt_top_, tokenizer_);
+    Json log_probs = top_ ? LogProbsOf(choice, token.token, Likeliest(token.log_probs, *top_)) : Json(nullptr);
     if (choice.tools) return Give(index, choice.tools->Take(text), std::move(log_probs));
     Give(index, {.content = text, .calls = {}}, std::move(log_probs));
   }
@@ -193,21 +197,21 @@ class OpenAiReply : public Listener {
   }
 
   // Of this token alone, for a stream; also noted for the whole.
-  Json LogProbsOf(Choice& choice, const NewToken& token) const {
+  Json LogProbsOf(Choice& choice, int64_t token, const std::vector<TokenLogProb>& log_probs) const {
     if (chat_) {
-      Json entry = Entry(token.log_probs.at(0));
+      Json entry = Entry(log_probs.at(0));
       entry["top_logprobs"] = Json::array();
-      for (size_t i = 1; i < token.log_probs.size(); ++i) entry["top_logprobs"].push_back(Entry(token.log_probs[i]));
+      for (size_t i = 1; i < log_probs.size(); ++i) entry["top_logprobs"].push_back(Entry(log_probs[i]));
       if (!stream_) choice.log_probs.push_back(entry);
       return {{"content", Json::array({entry})}, {"refusal", nullptr}};
     }
     if (!stream_) {
-      NoteToken(choice, token.log_probs);
+      NoteToken(choice, log_probs);
       return nullptr;  // for the end
     }
-    const std::string text = TextOf(token.token);
-    const Json likely = Likely(token.log_probs);
-    const float log_prob = std::max(token.log_probs.at(0).log_prob, kLeastLogProb);
+    const std::string text = TextOf(token);
+    const Json likely = Likely(log_probs);
+    const float log_prob = std::max(log_probs.at(0).log_prob, kLeastLogProb);
     const int64_t offset = std::exchange(choice.offset, choice.offset + Characters(text));
     return {{"tokens", Json::array({text})},
             {"token_logprobs", Json::array({log_prob})},
@@ -226,7 +230,7 @@ class OpenAiReply : public Listener {
     }
     const std::string first = TextOf(scored_[index / choices].front());
     choice.Note(first, nullptr, nullptr, Characters(first));
-    for (const std::vector<TokenLogProb>& one : log_probs) NoteToken(choice, one);
+    for (const std::vector<TokenLogProb>& one : log_probs) NoteToken(choice, Likeliest(one, *top_));
   }
 
   void NoteToken(Choice& choice, const std::vector<TokenLogProb>& log_probs) const {
@@ -245,9 +249,11 @@ class OpenAiReply : public Listener {
   // Where vLLM has them: a chat's prompt is the answer's, that of a completion its choice's.
   void AddTokenIds(size_t index, Json& choice, Json& answer) const {
     choice["token_ids"] = choices_[index].ids;
-    const std::vector<int64_t>& prompt = prompts_[index * prompts_.size() / choices_.size()];
-    (chat_ ? answer : choice)["prompt_token_ids"] = prompt;
+    (chat_ ? answer : choice)["prompt_token_ids"] = prompts_[PromptOf(index)];
   }
+
+  // Choices of a prompt lie side by side.
+  size_t PromptOf(size_t index) const { return index / n_; }
 
   Json Whole(const Usage& usage) const {
     Json answer = Head();
@@ -274,6 +280,7 @@ class OpenAiReply : public Listener {
       one["logprobs"] = log_probs;
       one["finish_reason"] = choice.reason;
       if (!prompts_.empty()) AddTokenIds(i, one, answer);
+      if (prompt_top_) (chat_ ? answer : one)["prompt_logprobs"] = prompt_log_probs_[PromptOf(i)];
       answer["choices"].push_back(one);
     }
     answer["usage"] = UsageJson(usage);
@@ -283,7 +290,8 @@ class OpenAiReply : public Listener {
   const Tokenizer& tokenizer_;
   const std::string model_;  // as asked for
   const bool chat_, stream_, include_usage_;
-  const std::optional<int64_t> top_;
+  const size_t n_;  // choices of a prompt
+  const std::optional<int64_t> top_, prompt_top_;
   const std::shared_ptr<HttpReply> reply_;
   const std::map<std::string, std::string> headers_;
   const std::string id_;
@@ -291,6 +299,7 @@ class OpenAiReply : public Listener {
   const bool parallel_calls_;
   const std::vector<std::vector<int64_t>> scored_;   // prompts, if they are repeated with log-probabilities
   const std::vector<std::vector<int64_t>> prompts_;  // if token ids are asked for
+  std::vector<Json> prompt_log_probs_;               // of each prompt, as vLLM has them
   bool started_ = false;                             // events are on their way: errors are events, too
   std::vector<Choice> choices_;
 };

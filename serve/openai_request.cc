@@ -127,6 +127,8 @@ void ReadCommon(Fields& fields, const ServedModel& model, int64_t fallback, Comp
   ReadStream(fields, request);
   request.token_ids = fields.Switch("return_token_ids").value_or(false);
   if (request.token_ids && request.stream) fields.Fail("return_token_ids", "is only for requests without stream");
+  request.prompt_top = fields.Integer("prompt_logprobs", 0, kMostTop);
+  if (request.prompt_top && request.stream) fields.Fail("prompt_logprobs", "is only for requests without stream");
   request.cache_salt = fields.Text("cache_salt").value_or("");
   if (std::ssize(request.cache_salt) > kLongestSalt) {
     fields.Fail("cache_salt", Concat("wanted at most ", kLongestSalt, " bytes"));

@@ -2,6 +2,7 @@
 // Each field is honoured or refused. Knows neither HTTP nor the engine; ApiError says what is wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,8 +52,9 @@ struct CompletionRequest {
   int64_t n = 1;
   int64_t max_tokens = 0;  // by prompt: no more than its context leaves
   Sampling sampling = {};
-  std::optional<int64_t> top = {};  // log-probabilities, and of how many likely tokens
-  bool prompt_log_probs = false;    // of the repeated prompts, too
+  std::optional<int64_t> top = {};         // log-probabilities, and of how many likely tokens
+  bool prompt_log_probs = false;           // of the repeated prompts, too
+  std::optional<int64_t> prompt_top = {};  // the same of prompts as vLLM's prompt_logprobs
   CompletionRules rules = {};
   bool stream = false, include_usage = false;
   std::string cache_salt = {};
@@ -61,6 +63,11 @@ struct CompletionRequest {
   bool json = false;           // the answer is one JSON object
   bool token_ids = false;      // of prompts and answers are part of the reply, as vLLM's return_token_ids
 };
+
+// Of how many likely tokens the engine finds the log-probabilities: what the request shows of answers and prompts.
+inline std::optional<int64_t> MostLikely(const CompletionRequest& request) {
+  return std::max(request.top, request.prompt_top);  // none is less than any number
+}
 
 // Status 404, with the names that there are.
 ApiError ModelNotFound(const std::string& name, const ServedModel& model);
