@@ -84,7 +84,8 @@ Config EvaluationSampling(const Config& config) {
 }
 
 std::string EvaluationMetric(const Config& config) {
-  if (!FactsOf(config).on_completions()) return "";
+  const bool writes_answers = config.stage() == STAGE_SFT && config.eval().generate();
+  if (!FactsOf(config).on_completions()) return writes_answers ? config.eval().metric() : "";
   return config.eval().metric().empty() ? Concat("mean@", config.eval().completions()) : config.eval().metric();
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "data/record_fields.h"
 #include "generation/generator.h"
 #include "generation/text/prompts.h"
@@ -50,6 +51,15 @@ std::string LabelText(Completion answer, const Tokens& tokens) {
   return answer.text();
 }
 
+// A number of eval.metrics that checkpoints are compared by has to be there.
+void RequireMetric(const MetricValues& values, const EvalConfig& eval) {
+  if (eval.metric().empty() || values.contains(eval.metric())) return;
+  std::vector<std::string> known;
+  for (const auto& [name, value] : values) known.push_back(name);
+  throw RuntimeError("eval.metric = ", eval.metric(), ": no function of eval.metrics returned it; there are ",
+                     Join(known), "; write one of them");
+}
+
 }  // namespace
 
 AnswerEvaluator::AnswerEvaluator(const Config& config, const RowSource& rows)
@@ -86,6 +96,7 @@ MetricValues AnswerEvaluator::Run(Session& session) {
   }
   MetricValues values = MeanScores(predictions_);
   values.merge(OwnMetrics(session.job()));
+  RequireMetric(values, config_.eval());
   return values;
 }
 

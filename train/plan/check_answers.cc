@@ -1,11 +1,35 @@
 #include "train/plan/check_answers.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/config/unused_keys.h"
 #include "stages/evaluation_check.h"
 #include "stages/stage.h"
 
 namespace trireme {
+namespace {
+
+// What a run's evaluations are compared by; a number of eval.metrics is known once its function has returned it.
+void CheckAnswerMetric(const EvalConfig& eval) {
+  const std::string& metric = eval.metric();
+  if (metric.empty()) return;
+  if (!eval.generate()) {
+    throw InputError("eval.metric = ", metric,
+                     " is of answers, and this run's evaluations write none; set eval.generate: true, or leave it out "
+                     "for the loss");
+  }
+  static const std::vector<std::string> known = {"exact_match", "rouge-1", "rouge-2", "rouge-l", "bleu-4"};
+  if (std::ranges::find(known, metric) != known.end() || eval.metrics_size() > 0) return;
+  throw InputError("eval.metric = ", metric, ": evaluations of this run log ", Join(known),
+                   "; write one of them, name a function in eval.metrics that returns it, or leave it out for the "
+                   "loss");
+}
+
+}  // namespace
 
 void CheckAnswerEvaluation(const Config& config) {
   const EvalConfig& eval = config.eval();
@@ -32,6 +56,7 @@ void CheckAnswerEvaluation(const Config& config) {
 void CheckRunAnswers(const Config& config) {
   if (FactsOf(config).on_completions()) return;  // stages/evaluation_check.h
   CheckAnswerEvaluation(config);
+  if (config.stage() == STAGE_SFT) CheckAnswerMetric(config.eval());
   if (!config.eval().generate() || Evaluates(config)) return;
   throw InputError("eval.generate is for evaluations, and this run has none; set eval.every or eval.every_epoch");
 }

@@ -21,6 +21,7 @@
 #include "core/tensor/torch_errors.h"
 #include "core/trace/chrome_trace.h"
 #include "core/trace/trace.h"
+#include "stages/evaluation_check.h"
 #include "stages/stage.h"
 #include "train/evaluation/answer_evaluator.h"
 #include "train/evaluation/answer_metrics.h"
@@ -302,6 +303,7 @@ class Run {
     if (answers_) {
       evaluation.metrics.merge(answers_->Run(session_));
       evaluation.predictions = PredictionLines(answers_->predictions());
+      evaluation.judged_by = EvaluationMetric(config_);
     }
     evaluation.seconds = SecondsSince(start);
     const bool keeps = job_.rank() == 0 && !evaluation.predictions.empty();
