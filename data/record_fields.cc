@@ -171,12 +171,36 @@ void ReplaceTexts(Json& value, const ReplacedTexts& texts) {
   }
 }
 
+namespace {
+
+// What "extra_info.answer" names: extra_info may be an object, or its JSON as a text. Null if it is not there.
+const Json* FindWithin(Json& record, const std::string& path) {
+  const size_t dot = path.find('.');
+  if (dot == std::string::npos) {
+    const auto found = record.find(path);
+    return found == record.end() ? nullptr : &*found;
+  }
+  const auto outer = record.find(path.substr(0, dot));
+  if (outer == record.end()) return nullptr;
+  if (outer->is_string()) {
+    Json parsed = TryParseJson(outer->get<std::string>());
+    if (parsed.is_object()) *outer = std::move(parsed);
+  }
+  return outer->is_object() ? FindWithin(*outer, path.substr(dot + 1)) : nullptr;
+}
+
+}  // namespace
+
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns) {
   for (const auto& [theirs, ours] : columns) {
-    if (!record.contains(theirs)) continue;
-    Json value = std::move(record[theirs]);
-    record.erase(theirs);
-    record[ours] = std::move(value);
+    if (record.contains(theirs)) {
+      Json value = std::move(record[theirs]);
+      record.erase(theirs);
+      record[ours] = std::move(value);
+    } else if (const Json* inner = FindWithin(record, theirs); inner != nullptr) {
+      Json value = *inner;  // what it lies in stays whole, for others that read it
+      record[ours] = std::move(value);
+    }
   }
 }
 

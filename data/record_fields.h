@@ -48,7 +48,7 @@ using ReplacedTexts = std::vector<std::pair<std::string, std::string>>;
 ReplacedTexts ReplacedTextsOf(const DataConfig& data);
 // In messages, or in a text; roles stay as they are.
 void ReplaceTexts(Json& value, const ReplacedTexts& texts);
-// Their name of a column to ours.
+// Their name of a column to ours; extra_info.answer is the key answer of the column extra_info.
 void RenameColumns(Json& record, const std::map<std::string, std::string>& columns);
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include "data/samples.h"
 
 #include "core/base/error.h"
+#include "data/record_fields.h"
 #include "data/records.h"
 #include "tests/data/scratch.h"
 
@@ -50,6 +51,24 @@ TEST_F(Samples, QuestionsAndAnswers) {
   EXPECT_EQ(Plain(MessagesOf(R"({"frage": "q", "antwort": "a"})",
                              {.columns = {{"frage", "query"}, {"antwort", "response"}}, .system = "s"})),
             "s:s u:q a:a ");
+}
+
+TEST_F(Samples, ColumnsWithinColumns) {
+  const std::map<std::string, std::string> columns = {{"extra.question", "query"}, {"extra.more.answer", "response"}};
+  EXPECT_EQ(Plain(MessagesOf(R"({"extra": {"question": "q", "more": {"answer": "a"}}})", {.columns = columns})),
+            "u:q a:a ");
+  EXPECT_EQ(
+      Plain(MessagesOf(R"({"extra": "{\"question\": \"q\", \"more\": {\"answer\": \"a\"}}"})", {.columns = columns})),
+      "u:q a:a ")
+      << "as CSV has it";
+  EXPECT_EQ(Plain(MessagesOf(R"({"extra.question": "name", "extra": {"question": "q"}, "response": "a"})",
+                             {.columns = {{"extra.question", "query"}}})),
+            "u:name a:a ")
+      << "a column of that very name comes first";
+  Json record = ParseJson(R"({"reward_model": {"style": "rule", "ground_truth": "4"}, "text": "x"})", "a test");
+  RenameColumns(record, {{"reward_model.ground_truth", "solution"}, {"reward_model.none", "query"}, {"text.x", "y"}});
+  EXPECT_EQ(record.dump(), R"({"reward_model":{"style":"rule","ground_truth":"4"},"text":"x","solution":"4"})")
+      << "the object stays whole";
 }
 
 TEST_F(Samples, ToolsAsTheTemplatesExpectThem) {
