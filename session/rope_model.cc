@@ -43,9 +43,10 @@ bool Scales(const RopeConfig& rope) { return rope.kind() != ROPE_MODEL && rope.k
 void CheckRope(const Config& config) {
   RefuseUnusedKeys(config, "model.rope.");
   const RopeConfig& rope = config.model().rope();
-  if (Scales(rope) && rope.factor() < 1) {
+  if (Scales(rope) && rope.factor() != 0 && rope.factor() < 1) {
     throw InputError("model.rope.factor = ", rope.factor(), ", and model.rope.kind is ", NameOf(rope.kind()).name,
-                     "; set how many times longer sequences may become, a number of at least 1");
+                     "; set how many times longer sequences may become, a number of at least 1, or leave it out for ",
+                     "what data.max_length needs");
   }
   if (rope.beta_fast() <= rope.beta_slow()) {
     throw InputError("model.rope.beta_fast = ", rope.beta_fast(), " is not above beta_slow = ", rope.beta_slow());
@@ -88,10 +89,42 @@ bool HasScaling(const Json& before, Json wanted, const RopeConfig& rope) {
   });
 }
 
+const char* ScalingKey(const Json& model) {
+  return model.contains("rope_parameters") && !model["rope_parameters"].is_null() ? "rope_parameters" : "rope_scaling";
+}
+
+Json ScalingIn(const Json& model) {
+  const auto found = model.find(ScalingKey(model));
+  return found != model.end() && found->is_object() ? *found : Json::object();
+}
+
+// The length that the model was trained for, also where its longest sequences are scaled already.
+double OriginalLength(const Json& model, const RopeConfig& rope, const std::string& source) {
+  const Json before = ScalingIn(model);
+  if (rope.original_length() > 0) return static_cast<double>(rope.original_length());
+  if (before.contains(kOriginalKey)) return HfConfig(before, source).Number(kOriginalKey, 0);
+  const auto longest = static_cast<double>(HfConfig(model, source).WholeNumber(kLongestKey).value_or(0));
+  const bool scaled = before.contains("factor") && before.value("rope_type", before.value("type", "")) != "dynamic";
+  return scaled ? longest / before["factor"].get<double>() : longest;
+}
+
+// Without a factor: as many times longer as data.max_length needs.
+RopeConfig WithFactor(RopeConfig rope, const Json& model, int64_t max_length, const std::string& source) {
+  if (!Scales(rope) || rope.factor() > 0) return rope;
+  const double original = OriginalLength(model, rope, source);
+  if (original < 1) return rope;  // SetScaling says so
+  if (static_cast<double>(max_length) <= original) {
+    throw InputError("model.rope.kind = ", NameOf(rope.kind()).name,
+                     " without model.rope.factor: data.max_length = ", max_length, " is no longer than the ", original,
+                     " tokens that ", source, " is made for; set the factor, or leave model.rope out");
+  }
+  rope.set_factor(std::ceil(static_cast<double>(max_length) / original));
+  return rope;
+}
+
 void SetScaling(Json& model, const RopeConfig& rope, const std::string& source) {
-  const char* key =
-      model.contains("rope_parameters") && !model["rope_parameters"].is_null() ? "rope_parameters" : "rope_scaling";
-  const Json before = model.contains(key) && model[key].is_object() ? model[key] : Json::object();
+  const char* key = ScalingKey(model);
+  const Json before = ScalingIn(model);
   const int64_t longest = HfConfig(model, source).WholeNumber(kLongestKey).value_or(0);
   const int64_t original = rope.original_length() > 0 ? rope.original_length() : longest;
   if (Scales(rope) && original < 1) {
@@ -168,12 +201,13 @@ Json WithRope(Json model, const RopeConfig& rope, const std::string& source) {
 }
 
 std::string RopeModel(const Config& config) {
-  const RopeConfig& rope = config.model().rope();
   CheckRope(config);
   const fs::path from = config.model().path();
-  if (from.empty() || (rope.kind() == ROPE_MODEL && rope.theta() == 0)) return config.model().path();
+  const RopeConfig& keys = config.model().rope();
+  if (from.empty() || (keys.kind() == ROPE_MODEL && keys.theta() == 0)) return config.model().path();
   const std::string source = (from / "config.json").string();
   const Json before = ReadJsonFile(source);
+  const RopeConfig rope = WithFactor(keys, before, config.data().max_length(), source);
   const Json after = WithRope(before, rope, source);
   CheckTaken(after, rope, source);
   if (after == before) return config.model().path();

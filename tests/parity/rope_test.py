@@ -85,18 +85,20 @@ def test_gradients(name, folder, models, rows, outcomes, record_errors):
     assert_equals(outcomes[name], reference, record_errors)
 
 
-def test_a_run_leaves_the_changed_config(folder, models, rows):
-    """And its own commands do not change it again."""
-    run = {"model": {"path": str(models["qwen2"]), "dtype": "fp32", "rope": {"kind": "linear", "factor": 4}},
-           "data": {"train": [str(folder / "rows.jsonl")], "valid": [str(folder / "rows.jsonl")], "cache": str(folder / "cache")},
-           "tuning": {"kind": "full"}, "run": {"output": str(folder / "run"), "steps": 1, "global_batch": 4, "micro_batch": 2}}
+@pytest.mark.parametrize("factor", [dict(factor=4), {}], ids=["a factor", "what the longest sequence needs"])
+def test_a_run_leaves_the_changed_config(factor, folder, models, rows):
+    """And its own commands do not change it again. Without a factor data.max_length decides: 500 of 128 positions are 4 times as many."""
+    output = folder / f"run-{len(factor)}"
+    run = {"model": {"path": str(models["qwen2"]), "dtype": "fp32", "rope": {"kind": "linear", **factor}},
+           "data": {"train": [str(folder / "rows.jsonl")], "valid": [str(folder / "rows.jsonl")], "cache": str(folder / "cache"), "max_length": 500},
+           "tuning": {"kind": "full"}, "run": {"output": str(output), "steps": 1, "global_batch": 4, "micro_batch": 2}}
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
     result = start(None, [BUILD / "trireme", "train", folder / "run.yaml"])
     assert result.returncode == 0, failure_text(result)
-    final = json.loads((folder / "run" / "final" / "config.json").read_text())
+    final = json.loads((output / "final" / "config.json").read_text())
     assert final["max_position_embeddings"] == 512
     assert final["rope_parameters"]["rope_type"] == "linear" and final["rope_parameters"]["factor"] == 4
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "run" / "final", dtype=torch.float32)
+    model = transformers.AutoModelForCausalLM.from_pretrained(output / "final", dtype=torch.float32)
     result = start(None, [BUILD / "trireme", "evaluate", folder / "run.yaml"])
     assert result.returncode == 0, failure_text(result)
     assert json.loads(result.stdout)["loss"] == pytest.approx(tiny_models.loss_of(model, rows), rel=1e-5)
@@ -107,7 +109,6 @@ REFUSED = [
     (dict(factor=4), "qwen2", "model.rope.factor = 4.0 is for model.rope.kind linear, dynamic, yarn or llama3, not model"),
     (dict(kind="default", factor=4), "qwen2", "is for model.rope.kind linear, dynamic, yarn or llama3, not default"),
     (dict(original_length=8), "qwen2", "model.rope.original_length = 8 is for model.rope.kind"),
-    (dict(kind="yarn"), "qwen2", "model.rope.factor = 0"),
     (dict(kind="linear", factor=0.5), "qwen2", "at least 1"),
     (dict(kind="linear", factor=2, attention_factor=2), "qwen2", "model.rope.attention_factor = 2.0 is for model.rope.kind yarn, not linear"),
     (dict(kind="yarn", factor=2, beta_fast=1, beta_slow=4), "qwen2", "is not above beta_slow"),
