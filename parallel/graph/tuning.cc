@@ -156,6 +156,20 @@ std::vector<const Module*> Chosen(const std::vector<Module>& modules, const Targ
   return chosen;
 }
 
+// Chosen, where the name of a part that sees means all of it: norms and patches, too.
+std::vector<const Module*> ChosenToSave(const std::vector<Module>& modules, TargetNames saved) {
+  std::vector<const Module*> chosen;
+  std::erase_if(saved.names, [&](const std::string& name) {
+    const size_t before = chosen.size();
+    for (const Module& module : modules) {
+      if (module.part != ModelPart::kLanguage && PartName(module.part) == name) chosen.push_back(&module);
+    }
+    return chosen.size() > before;
+  });
+  for (const Module* module : Chosen(modules, saved)) chosen.push_back(module);
+  return chosen;
+}
+
 // What projections and experts multiply by. The convolution of a Gated DeltaNet and its rates are read as they are.
 bool CanBePacked(const LayerGraph& graph, const Module& module, PackedStorage::Kind kind) {
   if (kind == PackedStorage::Kind::kFp8 && module.experts > 0) return false;
@@ -271,7 +285,7 @@ AdapterPlan PlanAdapter(const LayerGraph& graph, const TargetNames& targets, con
       plan.modules[OfExpert(module->name, expert)] = each;
     }
   }
-  for (const Module* module : Chosen(modules, saved)) {
+  for (const Module* module : ChosenToSave(modules, saved)) {
     RefuseBare(saved.key, *module);
     if (module->experts > 0 || plan.modules.contains(module->name)) {
       throw InputError(saved.key, ": ", module->name,
@@ -335,7 +349,7 @@ void Freeze(LayerGraph& graph, const TargetNames& targets, const TargetNames& sa
     const bool late = layer > decoders - last_layers && layer < head && module->role != kModelNorm;
     if (last_layers == 0 || late) Train(graph, *module);
   }
-  for (const Module* module : Chosen(modules, saved)) Train(graph, *module);
+  for (const Module* module : ChosenToSave(modules, saved)) Train(graph, *module);
   const auto frozen = [](const Layer& layer) { return layer.trained->empty(); };
   if (std::all_of(graph.layers.begin(), graph.layers.end(), frozen)) {
     throw InputError(targets.key, ": ", Join(targets.names), " match no weights in the last ", last_layers,

@@ -31,6 +31,7 @@ RUNS = {
     "aligner": ("qwen3_vl", 2, [*EVERYWHERE, "tuning.targets=[aligner]", "parallel.pipeline=2"]),
     "not the tower": ("qwen3_vl_moe", 2, [*EVERYWHERE, "tuning.targets=[all-linear, 're:.*visual.*(linear_fc1|qkv)']",
                                           "tuning.freeze=[vision]", "parallel.expert=2"]),
+    "tower in full": ("qwen2_5_vl", 1, [*EVERYWHERE, "tuning.modules_to_save=[vision, aligner]"]),
     "frozen": ("qwen2_5_vl", 1, [*FROZEN]),
     "frozen, kept": ("qwen2_5_vl", 1, [*FROZEN, *KEPT, "run.micro_batch=2"]),
     "frozen with taps": ("qwen3_vl", 2, [*FROZEN, "parallel.tensor=2"]),
@@ -43,6 +44,7 @@ LANGUAGE = r".*language_model\.layers\.\d+\.(self_attn|mlp)\.(q|k|v|o|gate|up|do
 MODULES = {
     "default": LANGUAGE,
     "everywhere": LANGUAGE + r"|.*visual\.(blocks\.\d+\.(attn\.(qkv|proj)|mlp\.(gate|up|down)_proj)|merger\.mlp\.[02])",
+    "tower in full": LANGUAGE,
     "tiles": LANGUAGE + r"|.*vision_tower\.encoder\.layer\.\d+\.(attention\.([qkv]_proj|projection_layer)|mlp\.fc[12])"
              r"|.*multi_modal_projector\.linear_[12]",
     "aligner": r".*visual\.(merger|deepstack_merger_list\.\d)\.linear_fc[12]",
@@ -104,7 +106,9 @@ def test_rates_by_part(name, runs, models, record_errors):
 def test_peft_reads_final(name, runs, models, folder, record_errors):
     """Under PEFT's names, all of them; with the program's loss."""
     model, data, rows = models(RUNS[name][0])
-    fresh = peft.get_peft_model(seeing_adapters.load_base(model), peft.LoraConfig(r=3, target_modules=MODULES[name]))
+    base = seeing_adapters.load_base(model)
+    saved = [module for module, one in base.named_modules() if ".visual." in module and one._parameters] if name == "tower in full" else None
+    fresh = peft.get_peft_model(base, peft.LoraConfig(r=3, target_modules=MODULES[name], modules_to_save=saved))
     found = set(load_file(runs[name] / "final/adapter_model.safetensors"))
     assert found == set(peft.get_peft_model_state_dict(fresh)), sorted(found ^ set(peft.get_peft_model_state_dict(fresh)))[:6]
     tuned = seeing_adapters.load_tuned(model, runs[name] / "final")
