@@ -99,7 +99,7 @@ void SetMoments(const Given& given, Translation& result) {
 }  // namespace
 
 std::vector<RuleRow> MegatronRules() {
-  return {
+  std::vector<RuleRow> rules = {
       {"lr_decay_style", Map("optimizer.schedule", {{"cosine", "cosine"},
                                                     {"linear", "linear"},
                                                     {"constant", "constant"},
@@ -168,6 +168,8 @@ std::vector<RuleRow> MegatronRules() {
       {"sequence_parallel", To("parallel.sequence")},
       {"calculate_per_token_loss", NotNeeded("the loss is the mean over the step's tokens")},
   };
+  for (RuleRow& row : MegatronFp8Rules()) rules.push_back(std::move(row));
+  return rules;
 }
 
 void FinishMegatron(const Given& given, int layers, Translation& result) {
@@ -175,6 +177,7 @@ void FinishMegatron(const Given& given, int layers, Translation& result) {
   SetVirtualStages(given, layers, result);
   SetStageLayers(given, layers, result);
   SetMoments(given, result);
+  SetMegatronFp8(given, result);
 }
 
 void SetAdapterTargets(const Setting& setting, Translation& result) {

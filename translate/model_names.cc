@@ -69,7 +69,8 @@ void RefuseUnknownModel(Translation& result) {
 }
 
 bool NamesSeeingModel(const std::string& model) {
-  return model.find("VL") != std::string::npos || model.find("Vl") != std::string::npos;
+  constexpr const char* kParts[] = {"VL", "Vl", "Qwen3.5", "Qwen3.6"};
+  return std::ranges::any_of(kParts, [&](const char* part) { return model.find(part) != std::string::npos; });
 }
 
 }  // namespace trireme

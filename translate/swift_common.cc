@@ -8,8 +8,8 @@
 #include "core/base/text.h"
 #include "core/config/yaml_document.h"
 #include "translate/megatron.h"
-#include "translate/model_names.h"
 #include "translate/swift.h"
+#include "translate/swift_model.h"
 #include "translate/swift_retrieval.h"
 #include "translate/swift_rewards.h"
 #include "translate/swift_texts.h"
@@ -57,17 +57,6 @@ void NewTokens(const Setting& setting, Translation& result) {
   if (!tokens.empty()) result.Set("model.new_special_tokens", tokens, setting.origin);
 }
 
-void Rope(const Setting& setting, Translation& result) {
-  const YAML::Node options = ParseYaml(setting.value(), {.name = "rope_scaling"});
-  if (!options.IsMap()) return result.Refuse(setting.origin, "write model.rope.kind with model.rope.factor");
-  for (const auto& entry : options) {
-    const std::string name = entry.first.Scalar(), value = entry.second.IsScalar() ? entry.second.Scalar() : "";
-    if (name == "type" || name == "rope_type") result.Set("model.rope.kind", value, setting.origin);
-    if (name == "factor") result.Set("model.rope.factor", value, setting.origin);
-    if (name == "original_max_position_embeddings") result.Set("model.rope.original_length", value, setting.origin);
-  }
-}
-
 void LossType(const Setting& setting, Translation& result) {
   const std::string stage = result.value("stage");
   if (IsRetrieval(stage)) return SetRetrievalLoss(setting, stage, result);
@@ -82,38 +71,6 @@ void LossType(const Setting& setting, Translation& result) {
   To("preference.loss")(setting, result);
 }
 
-// Adapters on all linear layers of the parts that are not frozen.
-void SetTargetsOfParts(const Given& given, bool vision, bool aligner, Translation& result) {
-  const std::string origin = "freeze_vit, freeze_aligner, freeze_llm";
-  const std::string targets = given.Value("target_modules", "all-linear");
-  if (targets != "all-linear") {
-    return result.Refuse(origin, Concat("adapters outside the language model on ", targets, "; write tuning.targets"));
-  }
-  std::vector<std::string> parts;
-  if (!given.IsOn("freeze_llm")) parts.push_back("all-linear");
-  if (vision) parts.push_back("vision");
-  if (aligner) parts.push_back("aligner");
-  if (parts.empty()) return result.Refuse(origin, "nothing is left to train");
-  result.Set("tuning.targets", parts, origin);
-  if (given.Number("lora_dropout", 0.05) == 0) return;
-  result.Set("tuning.dropout", std::string("0"), origin);
-  result.Warn("lora_dropout", "adapters of the vision tower have no dropout here, and so none has");
-}
-
-// Settings of the image processor; others belong to models that are not read here.
-void ProcessorSettings(const Setting& setting, Translation& result) {
-  const YAML::Node options = ParseYaml(setting.value(), {.name = setting.name});
-  if (!options.IsMap()) return result.Refuse(setting.origin, "wanted a mapping");
-  for (const auto& entry : options) {
-    const std::string name = entry.first.Scalar();
-    if (name == "max_pixels" || name == "min_pixels") {
-      result.Set("model." + name, entry.second.Scalar(), setting.origin);
-    } else {
-      result.Refuse(setting.origin, Concat(name, " has no key here"));
-    }
-  }
-}
-
 // The format of tool calls; that of a tokenizer's own template is the same where ms-swift takes it by default.
 void AgentTemplate(const Setting& setting, Translation& result) {
   const std::string model = result.value("model.path");
@@ -123,48 +80,40 @@ void AgentTemplate(const Setting& setting, Translation& result) {
   result.LeaveOut(setting.origin, "the tokenizer's own template writes tool calls so");
 }
 
+// Texts to embed, rank or classify are taken as they are, which is what it says where it is off.
+void UseChatTemplate(const Setting& setting, Translation& result) {
+  const std::string stage = result.value("stage");
+  if (setting.off() && !IsRetrieval(stage) && stage != "pt")
+    return result.Refuse(setting.origin, "conversations without a chat template; give data.template");
+  result.LeaveOut(setting.origin, "is so here");
+}
+
+// Of answers by their names here: those of ms-swift's nlg metrics.
+void BestMetric(const Setting& setting, Translation& result) {
+  const std::string name = setting.value().starts_with("eval_") ? setting.value().substr(5) : setting.value();
+  if (name == "loss") return result.LeaveOut(setting.origin, "is so here");
+  static const std::vector<std::string> known = {"rouge-1", "rouge-2", "rouge-l", "bleu-4"};
+  if (std::ranges::find(known, name) == known.end())
+    return result.Refuse(setting.origin,
+                         Concat("the best checkpoint is that of the lowest loss, or of the highest ", Join(known)));
+  result.Set("eval.metric", name, setting.origin);
+}
+
+// A loss is the better the lower it is, scores of answers the higher, there and here.
+void CheckBestMetric(const Given& given, Translation& result) {
+  const Setting* greater = given.Find("greater_is_better");
+  if (greater == nullptr) return;
+  const bool higher = !greater->off() && greater->value() != "False";
+  if (higher != result.has("eval.metric"))
+    return result.Refuse(greater->origin, "losses are better the lower they are, scores of answers the higher");
+  result.LeaveOut(greater->origin, "is so here");
+}
+
 // Where answers are sampled they would end there.
 void StopWords(const Setting& setting, Translation& result) {
   const std::string stage = result.value("stage");
   IsRl(stage) || stage == "gkd" ? result.Refuse(setting.origin, "completions end at an end token")
                                 : result.LeaveOut(setting.origin, "no answers are sampled");
-}
-
-void SetFrozenParts(const Given& given, Translation& result) {
-  const bool named = given.Find("freeze_vit") || given.Find("freeze_aligner") || given.Find("freeze_llm");
-  if (!named && !NamesSeeingModel(result.value("model.path"))) return;
-  const bool vision = given.IsOn("freeze_vit", true), aligner = given.IsOn("freeze_aligner", true);
-  if (result.value("tuning.kind") == "lora") {
-    if (vision && aligner && !given.IsOn("freeze_llm")) return;  // as it is here
-    return SetTargetsOfParts(given, !vision, !aligner, result);
-  }
-  std::vector<std::string> parts;
-  if (vision) parts.push_back("vision");
-  if (aligner) parts.push_back("aligner");
-  if (given.IsOn("freeze_llm")) parts.push_back("language");
-  if (!parts.empty()) result.Set("tuning.freeze", parts, "freeze_vit, freeze_aligner, freeze_llm");
-}
-
-void SetRatesOfParts(const Given& given, Translation& result) {
-  std::vector<std::string> rates;
-  for (const auto& [name, part] : {std::pair("vit_lr", "vision"), std::pair("aligner_lr", "aligner")}) {
-    const double rate = given.Number(name, 0), whole = std::strtod(result.value("optimizer.lr", "0").c_str(), nullptr);
-    if (rate > 0 && whole > 0) rates.push_back(Concat(part, "=", rate / whole));
-  }
-  if (!rates.empty()) result.Set("optimizer.lr_by_name", rates, "vit_lr and aligner_lr over the learning rate");
-}
-
-void SetQuantisation(const Given& given, Translation& result) {
-  const Setting* bits = given.Find("quant_bits");
-  if (bits == nullptr || bits->off()) return;
-  const std::string method = given.Value("quant_method", "bnb");
-  if (method != "bnb")
-    return result.Refuse(bits->origin, Concat("model.quantise packs as bitsandbytes does, not as ", method));
-  if (bits->value() == "8") return result.Set("model.quantise", std::string("int8"), bits->origin);
-  if (bits->value() != "4") return result.Refuse(bits->origin, "model.quantise has 4 and 8 bits");
-  result.Set("model.quantise", given.Value("bnb_4bit_quant_type", "nf4"), bits->origin);
-  result.Set("model.quantise_nested", std::string(given.IsOn("bnb_4bit_use_double_quant", true) ? "true" : "false"),
-             bits->origin);
 }
 
 void SetMethodDefaults(const Given& given, const std::string& stage, Translation& result) {
@@ -208,7 +157,7 @@ std::vector<RuleRow> SwiftRules() {
       {"dataset val_dataset", Dataset},
       {"cached_dataset cached_val_dataset",
        Missing("data that ms-swift has prepared; name the data itself in dataset")},
-      {"tuner_type train_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}})},
+      {"tuner_type train_type", Map("tuning.kind", {{"full", "full"}, {"lora", "lora"}, {"lora_llm", "lora"}})},
       {"target_modules", SetAdapterTargets},
       {"truncation_strategy", Map("data.over_length", {{"delete", "drop"}, {"right", "truncate"}, {"split", "split"}})},
       {"loss_scale", SetLossScale},
@@ -225,18 +174,13 @@ std::vector<RuleRow> SwiftRules() {
       {"model_name model_author", Elsewhere()},
       {"columns", Columns},
       {"new_special_tokens", NewTokens},
-      {"rope_scaling", Rope},
+      {"rope_scaling", SetRope},
       {"max_model_len", Elsewhere()},
       {"loss_type", LossType},
-      {"use_chat_template",
-       [](const Setting& setting, Translation& result) {
-         const bool plain = setting.off() && result.value("stage") != "pt";
-         plain ? result.Refuse(setting.origin, "conversations without a chat template; give data.template")
-               : result.LeaveOut(setting.origin, "is so here");
-       }},
+      {"use_chat_template", UseChatTemplate},
       {"template", Missing("a template by name; data.template takes a file, and the tokenizer's own is the default")},
       {"template_mode", Missing("it has no key here")},
-      {"model_kwargs", ProcessorSettings},
+      {"model_kwargs", SetProcessor},
       {"stop_words", StopWords},
       {"agent_template", Elsewhere()},
       {"device_groups", NotNeeded("mpirun starts the ranks")},
@@ -253,6 +197,8 @@ std::vector<RuleRow> SwiftRules() {
       {"vllm_server_pass_dataset",
        Missing("for a scheduler of several turns in the sampling server; rl.environment takes a program")},
       {"enable_dft_loss", IfOn("loss.kind", "dft")},
+      {"gkd_logits_topk",
+       Differs("the divergence over so many of the teacher's likeliest tokens there, over the whole vocabulary here")},
       {"eval_iters",
        [](const Setting& setting, Translation& result) {
          const std::string stage = result.value("stage");
@@ -275,6 +221,8 @@ std::vector<RuleRow> SwiftRules() {
        }},
       {"init_weights", Map("tuning.init", {{"true", "lora"}, {"pissa", "pissa"}, {"olora", "olora"}})},
       {"early_stop_interval", To("eval.early_stopping")},
+      {"metric_for_best_model", BestMetric},
+      {"greater_is_better", Elsewhere()},
       {"sequence_parallel", To("parallel.sequence")},
   };
   for (RuleRow& row : RetrievalRules()) rules.push_back(std::move(row));
@@ -287,10 +235,9 @@ void FinishSwift(const Given& given, const std::string& stage, Translation& resu
     result.Warn("max_length", Concat("that of the model there, 2048 here; set data.max_length"));
   }
   if (const Setting* calls = given.Find("agent_template")) AgentTemplate(*calls, result);
+  CheckBestMetric(given, result);
   SetPlaceholders(given, result);
-  SetFrozenParts(given, result);
-  SetRatesOfParts(given, result);
-  SetQuantisation(given, result);
+  FinishSwiftModel(given, result);
   SetSwiftRewards(given, result);
   SetMethodDefaults(given, stage, result);
   FinishRetrieval(given, stage, result);

@@ -1,7 +1,6 @@
 #include "translate/swift_retrieval.h"
 
 #include "core/base/error.h"
-#include "translate/model_names.h"
 
 namespace trireme {
 namespace {
@@ -89,12 +88,14 @@ void FinishRetrieval(const Given& given, const std::string& stage, Translation& 
   if (!IsRetrieval(stage)) return;
   if (stage == "embedding" && !given.Find("loss_type"))
     result.Refuse("task_type", "an embedding model without a loss_type; name one, such as infonce");
-  if (NamesSeeingModel(result.value("model.path")))
+  if (result.value("model.path").find("VL") != std::string::npos)  // others are as often given texts
     result.Refuse("task_type", "embeddings, scores and labels of images; these stages read text alone");
   if (stage == "embedding" && result.value("retrieval.loss") == "infonce") {
     result.Warn("loss_type",
                 "negatives are those of a forward pass on all ranks there, those of the whole global batch here");
   }
+  if (stage == "classification" && given.IsOn("use_chat_template", true))
+    result.Warn("use_chat_template", "a text is a user's message there, and taken as it is here; give messages");
   if (stage == "classification" && given.Value("num_labels", "") == "1" && !given.Find("problem_type"))
     result.Default("retrieval.problem", "regression", "ms-swift");
 }

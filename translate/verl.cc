@@ -245,6 +245,17 @@ void SetOverlong(const Given& given, Translation& result) {
   }
 }
 
+// Where the user has no function of his own: verl's choose themselves by the data.
+void SetRewards(Translation& result) {
+  if (result.has("rl.rewards")) return;
+  result.Default("rl.rewards", "accuracy", "verl");
+  result.Warn("rewards", "by the data's data_source there; accuracy compares with reward_model.ground_truth here");
+  const std::string truth = "reward_model.ground_truth=solution", others = result.value("data.columns");
+  using Values = std::vector<std::string>;
+  result.Set("data.columns", others.empty() ? Values{truth} : Values{others.substr(1, others.size() - 2), truth},
+             "where verl's data has the truth");
+}
+
 void FinishVerl(const Given& given, const Surroundings&, const std::string& stage, Translation& result) {
   const std::string system = "verl";
   SetPromptBatch(given, result);
@@ -269,12 +280,7 @@ void FinishVerl(const Given& given, const Surroundings&, const std::string& stag
     result.Set("rl.max_resample_times", given.Number("algorithm.filter_groups.max_num_gen_batches", 10),
                "algorithm.filter_groups");
   }
-  if (!result.has("rl.rewards")) {
-    result.Default("rl.rewards", "accuracy", system);
-    result.Warn(
-        "rewards",
-        "by the data's data_source there; accuracy compares with the column solution here (data.columns names it)");
-  }
+  SetRewards(result);
   SetOverlong(given, result);
   FinishTrainer(given, "verl", result);
   if (stage == "gkd" && result.value("eval.every", "0") == "0") {  // rewards are of evaluations there

@@ -141,6 +141,8 @@ TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
   EXPECT_EQ(config.eval().top_k(), 0);
   EXPECT_EQ(config.rl().rewards(0), "python:/r/mine.py:compute_score");
 
+  EXPECT_EQ(config.data().columns_size(), 0) << "a function of its own finds the truth";
+
   const std::string greedy = std::string(kVerl) + "data.val_files=/d/a.parquet trainer.test_freq=5 ";
   EXPECT_DOUBLE_EQ(ConfigOf(TranslatedCommand(greedy)).eval().temperature(), 0);
   const Config none =
@@ -149,6 +151,15 @@ TEST(TranslateVerl, EvaluationsCountSamplingsThereAndUpdatesHere) {
                                                       "actor_rollout_ref.rollout.val_kwargs.n=4"));
   EXPECT_EQ(none.data().valid_size(), 0);
   EXPECT_EQ(none.eval().every(), 0);
+}
+
+TEST(TranslateVerl, TheTruthIsWhereItsDataHasIt) {
+  const std::string line = std::string(kVerl);
+  const Config config = ConfigOf(TranslatedCommand(line));
+  ASSERT_EQ(config.data().columns_size(), 1);
+  EXPECT_EQ(config.data().columns(0), "reward_model.ground_truth=solution");
+  EXPECT_EQ(config.rl().rewards(0), "accuracy");
+  EXPECT_EQ(ConfigOf(TranslatedCommand(line + "data.prompt_key=turns")).data().columns(0), "turns=messages");
 }
 
 TEST(TranslateVerl, ThePenaltyOfLongCompletionsIsAReward) {

@@ -55,6 +55,13 @@ TEST(TranslateSwiftRetrieval, AClassifier) {
   EXPECT_EQ(ConfigOf(OfTask("--task_type seq_cls --num_labels 2")).retrieval().problem(), PROBLEM_SINGLE_LABEL);
 }
 
+TEST(TranslateSwiftRetrieval, TextsHaveNoTemplate) {
+  const std::string words = "--task_type seq_cls --num_labels 2 --use_chat_template ";
+  EXPECT_EQ(ConfigOf(OfTask(words + "false")).stage(), STAGE_CLASSIFICATION);
+  EXPECT_NE(AllOf(OfTask(words + "true").warnings()).find("a user's message"), std::string::npos);
+  EXPECT_NE(AllOf(OfTask("--use_chat_template false").refused()).find("without a chat template"), std::string::npos);
+}
+
 TEST(TranslateSwiftRetrieval, WhatIsRefused) {
   const auto refused = [](const std::string& words) { return AllOf(OfTask(words).refused()); };
   EXPECT_NE(refused("--task_type embedding").find("without a loss_type"), std::string::npos);
