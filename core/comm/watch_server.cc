@@ -33,6 +33,7 @@ void WatchServer::Serve(int wake, double wait_s) {
   std::vector<pollfd> waits = {{wake, POLLIN, 0}, {door_.descriptor(), POLLIN, 0}};
   for (const Client& client : clients_) waits.push_back({client.socket.descriptor(), POLLIN, 0});
   poll(waits.data(), waits.size(), static_cast<int>(wait_s * 1000));
+  AddQuietTime();
   for (net::Fd& socket : door_.Admit()) clients_.push_back({WatchSocket(socket.Release())});
   for (Client& client : clients_) ReadFrom(client);
   clients_.remove_if([](const Client& client) { return !client.socket.open(); });
@@ -75,14 +76,22 @@ void WatchServer::Greet(Client& client, const std::string& hello) {
   client.socket.Send(kWatchWelcome);
 }
 
+// Time in which this thread was held up, by a printer or by the host, is none in which it looked and found no rank
+// stuck.
+void WatchServer::AddQuietTime() {
+  const Clock::time_point now = Clock::now();
+  quiet_ += std::min(now - last_look_, Duration(options_.look_every_s));
+  last_look_ = now;
+}
+
 void WatchServer::SomeoneIsStuck() {
   const Clock::time_point now = Clock::now();
   // After a period in which no rank was stuck, the next hang is a new one even if it looks the same.
-  if (now - last_stuck_ > Duration(3 * options_.look_every_s)) {
+  if (quiet_ > Duration(3 * options_.look_every_s)) {
     last_cause_.clear();
     next_round_ = now;
   }
-  last_stuck_ = now;
+  quiet_ = {};
   if (!round_ && now >= next_round_) StartRound();
 }
 

@@ -46,6 +46,7 @@ class WatchServer {
   void ReadFrom(Client& client);
   void Handle(Client& client, const WatchFrame& frame);
   void Greet(Client& client, const std::string& hello);
+  void AddQuietTime();
   void SomeoneIsStuck();
   void StartRound();
   void FinishRoundIfDue();
@@ -64,7 +65,8 @@ class WatchServer {
   std::string last_cause_;
   double pause_s_ = 0;  // until the same cause is reported again
   Clock::time_point next_round_;
-  Clock::time_point last_stuck_;
+  Clock::time_point last_look_;
+  Clock::duration quiet_{};  // since a rank was last found stuck
 };
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
-// y = x Wᵀ of few rows in e4m3, as in a step of generation: what takes the time is reading W, so that each of its codes is
-// read once, by 16 bytes a thread straight into the operands of the tensor cores, and rows of x wait in them. Products
-// are exact and sums in fp32: on Hopper this instruction multiplies in fp16. A single row is cast by each block, while its
-// first codes of W are under way; in a recorded step they already are while the kernel before it runs.
+// y = x Wᵀ of few rows in e4m3, as in a step of generation: what takes the time is reading W, so that each of its codes
+// is read once, by 16 bytes a thread straight into the operands of the tensor cores, and rows of x wait in them.
+// Products are exact and sums in fp32: on Hopper this instruction multiplies in fp16. A single row is cast by each
+// block, while its first codes of W are under way; in a recorded step they already are while the kernel before it runs.
 #include "ops/cuda/kernels.h"
 #include "ops/fp8_linear/cast.cuh"
 
@@ -9,10 +9,11 @@ namespace trireme::cuda {
 namespace {
 
 constexpr int N = kWide<Bf16>;
-constexpr int kOutputs = 16, kTokens = 8, kChunk = 64;  // of a product by tensor cores; bytes of a row that a warp reads
+constexpr int kOutputs = 16, kTokens = 8,
+              kChunk = 64;  // of a product by tensor cores; bytes of a row that a warp reads
 
-// 16 codes of a row. Of both operands a thread takes bytes 16 t to 16 t + 15 of a chunk in place of those that a tile of the
-// tensor cores has side by side: what is summed over may be in any order.
+// 16 codes of a row. Of both operands a thread takes bytes 16 t to 16 t + 15 of a chunk in place of those that a tile
+// of the tensor cores has side by side: what is summed over may be in any order.
 using Codes = Pack<uint32_t, 4>;
 
 __device__ inline Codes LoadOnce(const uint8_t* from) {
@@ -59,8 +60,8 @@ struct Stage {
   Codes at[kDeep][kBands][2];
 };
 
-// Tiles of kBands · 16 outputs for kTokenTiles · 8 rows. Warps share out what is summed over: each has a chunk in kWarps, and
-// the next kDeep of its chunks are under way, of the next tile, too, while it multiplies those it has.
+// Tiles of kBands · 16 outputs for kTokenTiles · 8 rows. Warps share out what is summed over: each has a chunk in
+// kWarps, and the next kDeep of its chunks are under way, of the next tile, too, while it multiplies those it has.
 template <int kTokenTiles, int kBands, int kWarps, int kDeep>
 struct FewRowsBlock {
   static constexpr int kRows = kBands * kOutputs, kColumns = kTokenTiles * kTokens, kThreads = kWarps * 32;
@@ -103,7 +104,7 @@ struct FewRowsBlock {
 #pragma unroll
         for (int band = 0; band < kBands; ++band) {
           const Codes &upper = w.at[i][band][0], &lower = w.at[i][band][1];
-          float(&sum)[4] = sums[band][tile];
+          float (&sum)[4] = sums[band][tile];
           Multiply(sum, upper.at[0], lower.at[0], upper.at[1], lower.at[1], x.at[0], x.at[1]);
           Multiply(sum, upper.at[2], lower.at[2], upper.at[3], lower.at[3], x.at[2], x.at[3]);
         }

@@ -56,7 +56,7 @@ void CheckAnswerEvaluation(const Config& config) {
 void CheckRunAnswers(const Config& config) {
   if (FactsOf(config).on_completions()) return;  // stages/evaluation_check.h
   CheckAnswerEvaluation(config);
-  if (config.stage() == STAGE_SFT) CheckAnswerMetric(config.eval());
+  if (FactsOf(config).records == Records::kConversations) CheckAnswerMetric(config.eval());
   if (!config.eval().generate() || Evaluates(config)) return;
   throw InputError("eval.generate is for evaluations, and this run has none; set eval.every or eval.every_epoch");
 }
